@@ -1,5 +1,4 @@
-"""What is judged: two builds compared, rules with their limits, the policy that sets these, the baseline that excuses,
-and the one verdict that makes an exit status.
+"""Checks of builds: comparison, rules with their limits, policy, baseline, and the verdict.
 
-In: builds, policies, baselines. Out: changes, findings, gaps, a verdict.
+Input: builds, policies, baselines. Output: changes, findings, gaps, and the verdict that sets the exit status.
 """

@@ -1,7 +1,7 @@
-"""Where kernels are defined, found by their names in source files: the line of the name behind ``__global__``.
+"""Definitions of kernels in source files, found by name: the line of the name after ``__global__``.
 
-A reader of declarations, not of C++: macros are not expanded and conditions not evaluated, so a place that comes from
-here is said to be found by name, and where several definitions fit a kernel none is taken.
+This parses declarations, not C++: macros are not expanded and conditions not evaluated. Such a place is marked as found
+by name, and if several definitions match a kernel, none is used.
 """
 
 from __future__ import annotations
@@ -17,47 +17,51 @@ MARK = "__global__"
 _HIDDEN = re.compile(
     r"//(?:[^\n\\]|\\.)*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*\"?|(?<![0-9A-Fa-f])'(?:[^'\\\n]|\\.)*'?", re.DOTALL
 )
-"""Comments and literals; one that nothing ends goes on to the end of the line, or of the file."""
+"""Comments and literals; an unterminated one extends to the end of the line, or of the file."""
 _NAME = re.compile(r"\s*([\w#]+)")
 _ATTRIBUTES = frozenset(("__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"))
 _ATTRIBUTES |= {"alignas", "decltype", "__declspec", "typeof", MARK}
 _BRACE = re.compile("[{}]")
 _LONGEST_HEAD = 4096
-"""Characters between ``__global__`` and the end of the parameters."""
+"""Most characters between ``__global__`` and the end of the parameters."""
 
 
 class Definition(NamedTuple):
-    """A kernel as a source file defines it."""
+    """Definition of a kernel in a source file."""
 
     path: str
-    """Relative to the repository's root, forward slashes."""
+    """Path relative to the repository's root, with forward slashes."""
     line: int
-    """1-based, of the name."""
+    """1-based line of the name."""
     last: int
-    """The line on which its body ends; that of its name, where braces do not say it."""
+    """Line on which the body ends; that of the name if the braces do not match."""
     parameters: int
-    """How many it takes."""
+    """Number of parameters."""
 
 
 _Named = tuple[str, Definition]
 
 
 class Definitions:
-    """The definitions in the source files of a repository: ``paths`` of those that may hold some, and how one is
-    ``read``. No file is read before a kernel is looked for, and others than its own only where that does not help."""
+    """Definitions in the source files of a repository.
+    ``paths`` gives the files that may contain some, ``read`` the text of a file. No file is read before a kernel is
+    looked up, and files other than the kernel's own only if that does not help.
+    """
 
     def __init__(self, paths: Callable[[], Iterable[str]] = tuple, read: Callable[[str], str] = str) -> None:
         self._paths = paths
         self._read = cache(lambda path: [*definitions(path, read(path))])
 
     def of(self, name: str, source: str = "") -> Definition | None:
-        """The one that defines the kernel of a demangled ``name``; ``None`` where there is none, or several fit.
-        ``source``: the file that it was compiled from, whose definitions come first."""
+        """Definition of the kernel with a demangled ``name``; ``None`` if there is none, or several match.
+
+        ``source``: file that the kernel was compiled from, whose definitions come first.
+        """
         function = Function(name)
         found = _fitting(self._read(source), function.base) if source else []
         if not found:
             found = [*self._named.get(function.base, ()), *_fitting(self._pasted, function.base)]
-        known = function.end is not None  # C names no parameters
+        known = function.end is not None  # C symbols have no parameters
         alike = [each for each in found if known and each.parameters == len(function.parameters)] or found
         return alike[0] if len(alike) == 1 else None
 
@@ -74,7 +78,7 @@ class Definitions:
 
     @cached_property
     def _pasted(self) -> list[_Named]:
-        """Those whose names a macro puts together of parts: ``gemm_##TYPE``."""
+        """Definitions whose names a macro pastes from parts: ``gemm_##TYPE``."""
         return [(name, each) for name, each in self._all if "##" in name]
 
 
@@ -101,8 +105,7 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
 
 
 def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | None:
-    """(name, its offset, its parameters, where its body begins) of the definition that begins at ``begin``; ``None``
-    where it is none."""
+    """(name, its offset, number of parameters, offset of the body) of a definition at ``begin``, or ``None``."""
     depth, opened = 0, -1
     found: tuple[str, int, int] | None = None
     for at in range(begin, min(end, begin + _LONGEST_HEAD)):
@@ -121,8 +124,10 @@ def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | 
 
 
 def _closed(text: str, opened: int, end: int) -> int | None:
-    """Where the brace that is ``opened`` is closed; ``None`` where it is not before ``end``, as behind conditions that
-    open it twice."""
+    """Offset of the brace that closes the one at ``opened``; ``None`` if there is none before ``end``.
+
+    Conditional code may open a brace twice.
+    """
     depth = 0
     for brace in _BRACE.finditer(text, opened, end):
         depth += 1 if brace[0] == "{" else -1
@@ -132,7 +137,7 @@ def _closed(text: str, opened: int, end: int) -> int | None:
 
 
 def _name_before(text: str, begin: int, end: int) -> tuple[str, int] | None:
-    """The name that ends before ``end``, and its offset; parts that a macro puts together are one name."""
+    """The name that ends before ``end``, and its offset; parts that a macro pastes are one name."""
     head = text[begin:end]
     for pair in (" ##", "## "):
         head = head.replace(pair, "##".center(len(pair), "#"))
@@ -141,7 +146,7 @@ def _name_before(text: str, begin: int, end: int) -> tuple[str, int] | None:
 
 
 def _count(parameters: str) -> int:
-    """How many parameters a list of them holds."""
+    """Number of parameters in a list."""
     text = parameters.strip()
     if text in ("", "void"):
         return 0
@@ -154,8 +159,10 @@ def _count(parameters: str) -> int:
 
 @cache
 def _made_of(name: str) -> re.Pattern[str]:
-    """The names that a macro makes of ``gemm_##TYPE``: which of the parts are its parameters is not known, but that one
-    of them is; the longest is taken for text."""
+    """Pattern for the names that a macro makes of ``gemm_##TYPE``.
+
+    One of the parts is a parameter of the macro, but which is unknown; the longest is taken for text.
+    """
     parts = [part for part in name.split("#") if part]
     text = max(parts, key=len)
     before, behind = (

@@ -1,6 +1,6 @@
-"""Where in a repository a kernel or a finding stands: the source file where it is known, else the log's line.
+"""Places of kernels and findings in a repository: in the source if it is known, else in the log.
 
-Pure: what the file system and the environment say is in the :class:`Tree`.
+Pure: data from the file system and the environment is in the :class:`Tree`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
 _CMAKE_OBJECT = re.compile(r"(?:(?P<folder>.*)/)?CMakeFiles/[^/]+\.dir/(?P<source>.+)\.(?:o|obj)$")
-# Where compilers keep what they made between two steps: no place to look.
+# Intermediate files of compilers, which do not help users.
 _TEMPORARY = re.compile(r"(?:^|/)(?:tmpxft_|tmp/|te?mp[^/]*/|AppData/Local/Temp/)")
 _ADVISORY_PLACE = re.compile(r"(?P<path>.+), line (?P<line>\d+)$")
 _ABOUT: dict[str, AccessClass] = {"spill": "spill", "local-array": "array"}
-"""How the names of rules begin that speak of accesses to local memory, and of which class."""
+"""Prefixes of rules about local-memory accesses, and the class of these accesses."""
 _DRIVE = re.compile(r"[A-Za-z]:(?:/|$)")
 _DEEPEST, _LONGEST_UNIT = 64, 1024
 
 UNKNOWN = "unknown"
-"""The path of what has no known place."""
+"""Path of an unknown place."""
 
 
 def _nothing(path: str) -> bool:
@@ -45,27 +45,30 @@ def _nothing(path: str) -> bool:
 
 
 class Tree(Struct, frozen=True, kw_only=True):
-    """The repository that reports speak of."""
+    """Repository that reports refer to."""
 
     root: str = ""
-    """Absolute path of its top, forward slashes; empty where there is none."""
+    """Absolute path of its root, with forward slashes; empty if there is none."""
     folder: str = ""
-    """The current folder, relative to the root; empty at the top."""
+    """Current folder, relative to the root; empty at the root."""
     holds: Callable[[str], bool] = _nothing
     """Whether a path relative to the root is a file."""
     definitions: Definitions = Definitions()
-    """Where its sources define kernels."""
+    """Definitions of kernels in its sources."""
     web: str = ""
-    """What stands before the path of a file where a CI service shows it; empty where none does."""
+    """URL prefix of a file's path on the CI service; empty if there is none."""
     run: str = ""
-    """The page of the CI service's run, likewise."""
+    """URL of the CI service's run; empty if there is none."""
     changed: Callable[[str], Mapping[int, bool]] | None = None
-    """The lines of a file that the diff of the request at hand shows, and of each whether the request wrote it;
-    ``None`` where there is no request."""
+    """Lines of a file that the diff of the current request shows, and for each whether the request wrote it.
+
+    ``None`` if there is no request.
+    """
 
     def relative(self, path: str) -> str:
-        """``path`` relative to the root, with forward slashes: a path of another machine by the longest tail that is a
-        file here. One of nothing here stays as it is if it is absolute; never above the root.
+        """``path`` relative to the root, with forward slashes, never above the root.
+        A path of another machine is replaced by its longest tail that is a file here. If there is none, an absolute
+        path is left unchanged.
         """
         inside = self.inside(path)
         if inside is not None and (self.holds(inside) or _is_absolute(path)):
@@ -77,7 +80,7 @@ class Tree(Struct, frozen=True, kw_only=True):
         return next(filter(self.holds, tails), inside or elsewhere or UNKNOWN)
 
     def inside(self, path: str) -> str | None:
-        """``path`` relative to the root, as this machine knows it; ``None`` where it lies elsewhere."""
+        """``path`` relative to the root, on this machine; ``None`` if it is outside."""
         path, root = _normal(path), _normal(self.root)
         if not _is_absolute(path):
             path = posixpath.normpath(posixpath.join(self.folder, path))
@@ -85,26 +88,26 @@ class Tree(Struct, frozen=True, kw_only=True):
         return path[len(root) + 1 :] if self.root and path.startswith(root + "/") else None
 
     def link(self, place: Place) -> str:
-        """Where a CI service shows ``place``; empty where it does not."""
+        """URL of ``place`` on the CI service; empty if there is none."""
         line = "" if place.line is None else f"#L{place.line}"
         return f"{self.web}{place.uri}{line}" if self.web and self.holds(place.path) else ""
 
 
 class Place(Struct, frozen=True, kw_only=True, eq=False):
-    """A file, and where it is known a line of it."""
+    """A file, and its line if known."""
 
     path: str
-    """Relative to the repository's root, or absolute if it lies elsewhere; forward slashes, printable."""
+    """Relative to the repository's root, or absolute if outside; forward slashes, printable."""
     line: int | None
-    """1-based; ``None``: only the file is known."""
+    """1-based; ``None`` if only the file is known."""
     inner: str = ""
-    """Of code inlined from elsewhere: ``softmax.h:118``, the line itself."""
+    """For inlined code, its own source line: ``softmax.h:118``."""
     share: float | None = None
-    """Of the weight of the spills or arrays that are spoken of; ``None``: nothing is weighed."""
+    """Share of the spill cost of the spills or arrays in question; ``None`` if not computed."""
     by_name: bool = False
-    """Whether the line is where a source defines a kernel of that name: nothing else says where it stands."""
+    """Whether the line is that of a kernel definition with this name, for lack of other information."""
     in_diff: bool = False
-    """Whether it is a line of the kernel that the request's diff shows, though what is spoken of stands elsewhere."""
+    """Whether it is a line of the kernel in the request's diff, although the finding is elsewhere."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
@@ -122,7 +125,7 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_absolute(self) -> bool:
-        """Whether it lies outside of the repository."""
+        """Whether it is outside the repository."""
         return _is_absolute(self.path)
 
     def __str__(self) -> str:
@@ -138,13 +141,16 @@ BY_NAME = " (found by name)"
 
 
 def place_of(finding: Finding, tree: Tree) -> Place:
-    """Where to look for what ``finding`` says: in the source, where it is known; else the line of the log."""
+    """Place of ``finding``: in the source if known, else the line of the log."""
     return source_place(finding, tree) or place_in_input(finding.origin, tree)
 
 
 def annotated_place(finding: Finding, tree: Tree) -> Place:
-    """:func:`place_of`; of a request whose diff does not show that line, one of the finding's lines or of the kernel's
-    definition that it does show: reviewers see no other."""
+    """Place to annotate: :func:`place_of`, or in a request a line that its diff shows, since reviewers see no other.
+
+    If the diff does not show the place, it is replaced by another of the finding's lines, or by a line of the kernel's
+    definition.
+    """
     place = place_of(finding, tree)
     if tree.changed is None or in_diff(place, tree):
         return place
@@ -161,14 +167,16 @@ def annotated_place(finding: Finding, tree: Tree) -> Place:
 
 
 def in_diff(place: Place, tree: Tree) -> bool:
-    """Whether the diff of the request at hand shows ``place``."""
+    """Whether the diff of the current request shows ``place``."""
     return tree.changed is not None and place.line in tree.changed(place.path)
 
 
 def source_place(finding: Finding, tree: Tree) -> Place | None:
-    """The source line that the machine code names, the line that the compiler's message names, the definition of the
-    kernel by its name, else the source that the build step or the machine code's lines name; ``None`` where nothing
-    does."""
+    """Place of ``finding`` in the source; ``None`` if unknown.
+
+    In order of preference: the line that the machine code names, the line in the compiler's message, the kernel's
+    definition by its name, the source that the build step or lines of the machine code name.
+    """
     kernel = finding.kernel
     if line := _line_in_code(finding, tree):
         return line
@@ -182,7 +190,7 @@ def source_place(finding: Finding, tree: Tree) -> Place | None:
 
 
 def _file_in_code(kernel: Kernel) -> str:
-    """The file of the kernel itself, where lines of its code are known: what its inlined code was called from."""
+    """File of the kernel itself, if its code has lines: that of the outermost call of inlined code."""
     line = next((each.source for each in kernel.sass.local.lines), None) if kernel.sass else None
     while line is not None and line.inlined_at is not None:
         line = line.inlined_at
@@ -190,19 +198,19 @@ def _file_in_code(kernel: Kernel) -> str:
 
 
 def place_in_input(origin: Origin | None, tree: Tree) -> Place:
-    """The line of the input itself."""
+    """Line of the input."""
     return _place(UNKNOWN, None) if origin is None else _place(log_path(origin.input, tree), origin.line)
 
 
 def log_path(log: str, tree: Tree) -> str:
-    """What an input is called in a report: relative to the root, or by its name alone where it lies elsewhere."""
+    """Name of an input in reports: relative to the root, or the file name alone if it is outside."""
     if log == "-":
         return "standard-input"
     return tree.inside(log) or posixpath.basename(_normal(log))
 
 
 def source_of(kernel: Kernel) -> str:
-    """The source file that ``kernel`` was compiled from, as the build names it; empty where it does not."""
+    """Source file that ``kernel`` was compiled from, as named by the build; empty if unknown."""
     if kernel.source:
         return kernel.source
     unit = kernel.key.unit.replace("\\", "/")
@@ -228,7 +236,7 @@ def _place(path: str, line: int | None) -> Place:
 
 
 def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
-    """(file, line) that the compiler's message gives, where the finding is one and the file is no temporary one."""
+    """(file, line) in the compiler's message behind a finding, unless the file is a temporary one."""
     kinds = WARNINGS if finding.rule == PTXAS.id else (finding.rule.replace("-", "_"),)
     for advisory in finding.kernel.advisories:
         if advisory.kind in kinds and advisory.location:
@@ -238,7 +246,7 @@ def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
 
 
 def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
-    """The source line of what the finding is about: of spills and arrays the heaviest."""
+    """Source line of the finding; for spills and arrays, the costliest."""
     sass = finding.kernel.sass
     if sass is None:
         return None
@@ -250,8 +258,10 @@ def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
 
 
 def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
-    """The source lines of the spills or arrays that a finding is about, those of greatest weight first: of code that
-    was inlined the first line that the repository holds. Empty where it is about none, or nothing names lines."""
+    """Source lines of the spills or arrays of a finding, the costliest first.
+
+    For inlined code, the innermost line that is in the repository. Empty for findings about neither, and without lines.
+    """
     kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
     sass = finding.kernel.sass
     if kind is None or sass is None:
@@ -260,15 +270,15 @@ def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
 
 
 def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
-    """The source lines of accesses of one class: see :func:`heaviest`."""
-    from spillscan.reading.machine.spillmap import culprits  # what only reads logs does not load it
+    """Source lines of accesses of one class: see :func:`heaviest`."""
+    from spillscan.reading.machine.spillmap import culprits  # not loaded if only logs are read
 
     found = culprits(local, kind, lambda line: _in_repository(line, tree))
     return [_placed(each.place, each.inner, tree, each) for each in found]
 
 
 def placed(line: SourceLine, tree: Tree) -> Place:
-    """Of a line and the calls that it was inlined through the first that the repository holds."""
+    """Place of a line, or of the innermost call it was inlined through that is in the repository."""
     return _placed(_in_repository(line, tree), line, tree)
 
 
@@ -282,8 +292,10 @@ def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | 
 
 
 def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
-    """Of a line and the calls that it was inlined through the first that the repository holds; else the outermost: a
-    library's header is nothing that its user can fix."""
+    """The line, or the innermost call it was inlined through that is in the repository; else the outermost call.
+
+    Users cannot fix the header of a library.
+    """
     each: SourceLine | None = line
     while each is not None:
         if tree.holds(_relative(tree, each.file)):
@@ -294,5 +306,5 @@ def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
 
 @lru_cache(maxsize=4096)
 def _relative(tree: Tree, path: str) -> str:
-    """:meth:`Tree.relative`: thousands of accesses come from few files."""
+    """Cached :meth:`Tree.relative`: thousands of accesses come from few files."""
     return tree.relative(path)

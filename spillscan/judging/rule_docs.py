@@ -1,6 +1,6 @@
-"""Texts of rules and gaps: ``docs/explain/rules.md`` and ``docs/explain/gaps.md``, which the package contains.
+"""Texts of rules and gaps: ``docs/explain/rules.md`` and ``docs/explain/gaps.md``, which are in the package.
 
-The documents are the one place of these texts: ``explain``, SARIF, the policy's schema and error messages quote them.
+These documents are the only source of the texts: ``explain``, SARIF, the policy's schema and error messages quote them.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from msgspec import Struct
 from spillscan.output.folders import shipped
 
 SITE = "https://spillscan.readthedocs.io/en/latest/"
-"""Where the documents are published; ``.ci/mkdocs.yml`` says it, too."""
+"""Where the documents are published; also in ``.ci/mkdocs.yml``."""
 
 _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)
 _PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """One section of a document; plain text with names in backquotes."""
+    """One section of a document, as plain text with names in backquotes."""
 
     title: str
-    """One line, a sentence without its full stop: what is so."""
+    """Statement of the problem: one sentence without its full stop."""
     parts: Mapping[str, str]
-    """Text by heading, in order: ``What it means``, ``Example`` of rules, ``What to do``"""
+    """Text by heading, in order: ``What it means``, ``Example`` (rules only), ``What to do``."""
 
     @property
     def fix(self) -> str:
-        """What to do."""
+        """Text of ``What to do``."""
         return self.parts["What to do"]
 
 
 def address(document: str, name: str) -> str:
-    """Address of ``name`` in the published list of rules or gaps."""
+    """URL of ``name`` in the published list of rules or gaps."""
     return f"{SITE}{document}/#{name}"
 
 
 @cache
 def explanations(document: str) -> Mapping[str, Explanation]:
-    """The sections of ``docs/explain/{document}.md`` by name."""
+    """Sections of ``docs/explain/{document}.md`` by name."""
     with open(os.path.join(shipped("docs"), "explain", f"{document}.md"), encoding="utf-8") as file:
         text = file.read()
     return {match["name"]: _explanation(match) for match in _SECTION.finditer(text)}

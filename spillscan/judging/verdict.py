@@ -1,11 +1,11 @@
-"""The verdict of a gate: the one place in which findings, gaps and a policy become an exit status.
+"""Verdict of a gate: the only place where findings, gaps and a policy become an exit status.
 
-1 where a finding fails the gate; else 2 where something that the gate judges may be hidden and the policy does not
-accept that on record; else 0. Pure.
+1 if a finding fails the gate; else 2 if data that the gate checks may be missing and the policy does not accept that;
+else 0. Pure.
 
-A figure is known, or unknown, or 0 because a tool said so. Each reader says what became of all that it was given, as
-issues; ``model/gaps.py`` says of each kind what it may hide, each rule what it ``needs``. Findings and gaps are shown
-together in every report, accepted ones too. An unexpected error is one line and status 2, never 1.
+A metric is known, or unknown, or 0 because a tool reported 0. Readers report everything that they could not process as
+issues; ``model/gaps.py`` defines what each kind may hide, and each rule what it ``needs``. Every report shows findings
+and gaps together, accepted ones too. An unexpected error is one line and status 2, never 1.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from spillscan.output.nouns import count
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a gate says."""
+    """Result of a gate."""
 
     failing: tuple[Finding, ...]
-    """Findings that fail it, most severe first."""
+    """Findings that fail the gate, most severe first."""
     gaps: tuple[Gap, ...]
-    """What may be hidden of what it judges, and is not accepted; in the order of the input."""
+    """Gaps in what the gate checks that are not accepted, in the order of the input."""
     accepted: tuple[Gap, ...]
-    """What may be hidden, and the policy accepts."""
+    """Gaps that the policy accepts."""
     oversized: bool
-    """Whether a file has more bytes than the policy allows."""
+    """Whether a file is larger than the policy allows."""
     fails: bool
-    """Whether the gate may fail at all."""
+    """Whether the gate can fail at all."""
 
     @property
     def status(self) -> int:
-        """The exit status."""
+        """Exit status."""
         if not self.fails:
             return 0
         if self.failing or self.oversized:
@@ -53,7 +53,7 @@ def verdict(
     *,
     oversized: bool = False,
 ) -> Verdict:
-    """The verdict by ``policy`` on the ``findings`` that no baseline excuses and the ``gaps`` of what it judges."""
+    """Verdict by ``policy`` on the ``findings`` that no baseline excuses, and the ``gaps`` in what it checks."""
     found = [policy.acceptance(gap) for gap in gaps]
     return Verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
@@ -65,7 +65,7 @@ def verdict(
 
 
 def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Gap]:
-    """What ``build`` may hide of what is ``judged``: by its size, by its issues, and by what rules could not decide."""
+    """Gaps of ``build`` that may hide what is ``judged``: its size, its issues, and undecided rules."""
     if build.kernels and policy.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
         if kernels < policy.expect_kernels:
@@ -77,19 +77,19 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
-        elif each.rule.limits:  # what a limit is set for is said, also where it fails nothing
+        elif each.rule.limits:  # a set limit is reported even if it fails nothing
             yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
 
 
 def gaps_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
-    """What the inputs of ``build`` may hide. ``strict``: whatever was not understood counts."""
+    """Gaps of the inputs of ``build``; ``strict``: everything that was not understood counts."""
     yield from gaps_of_issues(build.issues, judged, strict=strict)
-    if not build.kernels:  # what says why goes first
+    if not build.kernels:  # after the issues, which tell the cause
         yield Gap(code="no-kernel", message="the input contains no kernel", hides=("kernels",))
 
 
 def gaps_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
-    """The issues that may hide something of what is ``judged``. ``strict``: whatever was not understood counts."""
+    """Issues that may hide what is ``judged``; ``strict``: everything that was not understood counts."""
     for issue in issues:
         counts = strict and issue.severity != "note"
         if counts or "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden):

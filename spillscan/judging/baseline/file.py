@@ -1,4 +1,4 @@
-"""A baseline as text: a header, then a line of JSON per kernel and arch, sorted, so that git merges it line by line."""
+"""Text of a baseline: a header, then one JSON line per kernel and arch, sorted so that git merges line by line."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ T = TypeVar("T")
 
 
 class _Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A line of the file."""
+    """Line of the file."""
 
 
 class Header(_Line, kw_only=True):
-    """The first line."""
+    """First line of the file."""
 
     format: str
     toolkits: tuple[str, ...] = ()
     limits: dict[str, Count] = {}
-    """Limits on all kernels under which it was written."""
+    """Limits on all kernels at the time of writing."""
 
 
 class Taken(_Line, kw_only=True):
-    """What a kernel took: fields of :class:`~spillscan.model.Usage`."""
+    """Recorded metrics of a kernel: fields of :class:`~spillscan.model.Usage`."""
 
     registers: Count | None = None
     spill_store_bytes: Count | None = None
@@ -42,14 +42,14 @@ class Taken(_Line, kw_only=True):
 
 
 class Launched(_Line, kw_only=True):
-    """How it was launched."""
+    """Recorded launch of a kernel."""
 
     threads_per_block: Annotated[int, Meta(ge=1, le=LARGEST_BLOCK)]
     dynamic_shared_bytes: Count | None = None
 
 
 class Entry(_Line, kw_only=True):
-    """Any other line: a kernel of one arch, with all its copies."""
+    """Any other line of the file: a kernel of one arch, with all its copies."""
 
     symbol: Annotated[str, Meta(min_length=1)]
     arch: str | None = None
@@ -58,13 +58,13 @@ class Entry(_Line, kw_only=True):
     unit: str = ""
     launch: Launched | None = None
     figures: tuple[Taken, ...] = ()
-    """Of each copy; one if all are equal."""
+    """Metrics of each copy; a single one if all are equal."""
     rules: dict[str, tuple[Figures, ...]] = {}
-    """What each rule found, as it measures it."""
+    """Measured values of the findings of each rule, per copy."""
 
 
 def text_of(baseline: Baseline) -> str:
-    """The whole file. The same baseline is the same text, whatever the order of its entries."""
+    """Whole text of the file, independent of the order of the entries."""
     lines: list[_Line] = [Header(format=FORMAT, toolkits=baseline.toolkits, limits=baseline.limits)]
     for identity, kernel in sorted(baseline.entries.items(), key=lambda item: key_of(item[0])):
         lines.append(
@@ -81,7 +81,7 @@ def text_of(baseline: Baseline) -> str:
 
 
 def parse(text: str, label: str) -> Baseline:
-    """The baseline that ``text`` holds; ``label`` is what the user calls the file. Raises :class:`UsageError`."""
+    """Baseline parsed from ``text``; ``label`` is the file's name in messages. Raises :class:`UsageError`."""
     first, *lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if first.startswith(("version:", "#", "suppressions:")):
         raise UsageError(

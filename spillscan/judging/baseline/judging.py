@@ -1,4 +1,4 @@
-"""Gives every finding its state: new, worse, known or better; and every entry that has no finding."""
+"""State of each finding: new, worse, known or better; and of each entry without a finding."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ def apply(
     of_changes: bool = False,
     renamed: Sequence[Change] = (),
 ) -> BaselineResult:
-    """The result on the ``findings`` that ``policy`` makes of ``build``.
+    """Result of comparing the ``findings`` that ``policy`` makes of ``build`` with ``baseline``.
 
-    ``whole`` is the build before kernels were selected from it: that a kernel was not asked for does not make it
-    missing. ``own`` is the change's own baseline where ``baseline`` is an older one: kernels that it no longer knows
-    are gone on purpose. ``of_changes`` says that ``findings`` are
-    only what changed: a recorded finding that is not among them is not fixed by that. ``renamed`` says which recorded
-    kernels go on under another name: if the user states so, their recorded findings count.
+    ``whole``: the build before kernels were selected from it, so that unselected kernels are not missing. ``own``: the
+    change's own baseline if ``baseline`` is an older one; kernels that it no longer has were removed on purpose.
+    ``of_changes``: ``findings`` are only about changes, so that recorded findings not among them are not fixed.
+    ``renamed``: recorded kernels that have another name now; if the user stated it, their recorded findings count.
     """
     groups = by_identity(build.kernels)
     selected = whole is not None and len(whole.kernels) > len(build.kernels)
@@ -81,11 +80,11 @@ def apply(
 def _states(
     findings: list[Finding], copies: Sequence[Kernel], recorded: Copies | None, policy: Policy
 ) -> dict[int, Finding]:
-    """By id of each of ``findings`` (one rule on one kernel): the finding with its state."""
+    """Findings of one rule on one kernel with their state, by the ``id`` of the original."""
     if recorded is None:
         return {id(finding): replace(finding, baseline_state="new") for finding in findings}
     rule = recorded_as(findings[0].rule)
-    if rule not in measures():  # known as it is, or not at all
+    if rule not in measures():  # without a measure, a recorded finding is known
         return {id(finding): replace(finding, baseline_state="known") for finding in findings}
     kernels = {id(kernel): kernel for kernel in (*copies, *(finding.kernel for finding in findings))}
     known = {}
@@ -108,7 +107,7 @@ def _states(
 
 
 def _with_former(finding: Finding, former: Mapping[int, Change], baseline: Baseline) -> Finding:
-    """``finding``, if it is new, with what was recorded under the kernel's former name."""
+    """``finding``; if it is new, with the values recorded under the kernel's former name."""
     change = former.get(id(finding.kernel)) if finding.baseline_state == "new" else None
     entry = baseline.entries.get(identity_of(change.before)) if change is not None and change.before else None
     if change is None or entry is None:
@@ -121,7 +120,7 @@ def _with_former(finding: Finding, former: Mapping[int, Change], baseline: Basel
 def _absent(
     found: Iterable[tuple[Identity, str]], groups: Groups, baseline: Baseline, policy: Policy
 ) -> tuple[list[Accepted], list[Accepted]]:
-    """(fixed, unreported) of what is recorded of kernels that are there, without a finding."""
+    """(fixed, unreported): recorded findings that present kernels no longer have, or that cannot be checked."""
     there = set(found)
     fixed: list[Accepted] = []
     unreported: list[Accepted] = []
@@ -138,7 +137,7 @@ def _absent(
 
 
 def _level(rule: str, kernels: Sequence[Kernel], policy: Policy) -> Level:
-    """How severe findings of ``rule`` are for these kernels; of a rule that this release does not know, as can be."""
+    """Lowest severity of ``rule`` for these kernels; ``error`` if this release does not know the rule."""
     known = all_rules().get(rule)
     return policy.terms_of(kernels[0]).level(known, known.least) if known else "error"
 
@@ -153,8 +152,10 @@ def _stale(present: Groups, baseline: Baseline) -> list[Accepted]:
 
 
 def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]:
-    """Renamed or replaced kernels are as many as before; a build that was read in part has fewer. Copies of one kernel
-    are counted where they were recorded one by one."""
+    """Recorded kernels missing from an arch that has fewer kernels than recorded.
+    Renamed or replaced kernels leave the number unchanged; an incomplete build has fewer. Copies of a kernel count if
+    they were recorded one by one.
+    """
     known = {
         each: min(_copies(entry), _copies(own.entries[each]))
         for each, entry in baseline.entries.items()
@@ -177,8 +178,8 @@ def _fewer(present: Groups, baseline: Baseline, own: Baseline) -> list[Accepted]
 def _without_removed(
     missing: list[Accepted], baseline: Baseline, build: Build
 ) -> tuple[list[Accepted], list[Accepted]]:
-    """The kernels that may only be ``missing``, and those that are gone: their units were compiled without them."""
-    if not missing:  # as in nearly every build: its units need not be gone through
+    """(kernels that may only be ``missing``, kernels that are gone: their units were compiled without them)."""
+    if not missing:  # the usual case: skip the units
         return [], []
     compiled = build.compiled()
     parted: tuple[list[Accepted], list[Accepted]] = [], []
@@ -188,7 +189,7 @@ def _without_removed(
 
 
 def _copies(entry: KnownKernel) -> int:
-    """How many copies of a kernel were there at least."""
+    """Minimum number of copies that a kernel had."""
     return max(1, len(entry.figures), *map(len, entry.recorded.values()))
 
 
@@ -204,27 +205,26 @@ def _said(recorded: Copies) -> str:
 
 
 def as_copies(figures: Sequence[Figures]) -> Copies:
-    """``figures`` (at least one) as they are recorded: greatest first, equal ones once."""
+    """``figures`` (at least one) as recorded: greatest first, a single one if all are equal."""
     ordered = tuple(sorted(figures, reverse=True))
     return ordered[:1] if len(set(ordered)) == 1 else ordered
 
 
 def compare(now: Sequence[Figures], recorded: Copies) -> list[Figures | None]:
-    """For each of ``now`` the recorded figures that it is held to; ``None`` where it is worse than it may be.
-
-    Every copy needs recorded figures of its own that none of its figures exceeds: a copy that got better excuses no
-    other, and a fall in one figure no rise in another. Copies beyond the recorded number are held to the least of each
-    figure. Where places can be found for all, they are, for rules of one or two figures; with more figures a worse one
-    is still never passed.
+    """Recorded figures that each of ``now`` is matched to; ``None`` if it is worse than recorded.
+    Every copy needs recorded figures of its own that none of its figures exceeds: an improved copy excuses no other,
+    and a fall in one figure no rise in another. Copies beyond the recorded number are compared with the least of each
+    figure. For rules of one or two figures, all copies are matched if that is possible; with more figures, a worse copy
+    still never passes.
     """
     spare = Counter([*recorded, *[_least(recorded)] * (len(now) - len(recorded))])
     found: list[Figures | None] = [None] * len(now)
-    # Equals first: whatever else could take the place can take the equal's instead, so that none loses by it.
+    # Equal figures first: any copy that could use the entry could use the equal copy's alternative, so none loses.
     for index, figures in enumerate(now):
         if spare[figures]:
             spare[figures] -= 1
             found[index] = figures
-    # By the first figure downwards, each takes the place that leaves most to those that follow.
+    # By the first figure downwards, each takes the entry that leaves most to those that follow.
     for index in sorted((i for i, limit in enumerate(found) if limit is None), key=lambda i: now[i], reverse=True):
         fitting = [limit for limit, count in spare.items() if count and _within(now[index], limit)]
         if fitting:
@@ -235,7 +235,7 @@ def compare(now: Sequence[Figures], recorded: Copies) -> list[Figures | None]:
 
 
 def _within(figures: Figures, limit: Figures) -> bool:
-    """Whether no figure exceeds its limit; a figure without a limit does, unless it is 0."""
+    """Whether no figure exceeds its limit; a figure without a limit must be 0."""
     limits = dict(limit)
     return all(value <= limits.get(name, 0) for name, value in figures)
 

@@ -1,6 +1,6 @@
-"""What a baseline holds, and what it calls a kernel: its canonical identity.
+"""Content of a baseline, and the canonical identity of kernels.
 
-A baseline calls one what may be several: a kernel may have copies in several translation units.
+One identity may stand for several kernels: copies in several translation units.
 """
 
 from __future__ import annotations
@@ -17,112 +17,113 @@ from spillscan.model import Change, Finding, Kernel, Level
 from spillscan.naming.identity import canonical, digest
 
 Figures = tuple[tuple[str, int], ...]
-"""(name, value) by name: what a rule measured of one kernel; greater is worse."""
+"""Values that a rule measured of one kernel, as (name, value) sorted by name; greater is worse."""
 
 Copies = tuple[Figures, ...]
-"""Figures of each copy of one kernel (it may stand in several translation units), greatest first; where all copies are
-equal there is one, whatever their number."""
+"""Figures of each copy of one kernel (from several translation units), greatest first.
+
+There is a single entry if all copies are equal.
+"""
 
 
 KEPT_FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
-"""What is kept of every kernel: the figures that decide spills and residency."""
+"""Metrics recorded of every kernel: those that decide spills and residency."""
 KEPT_OF_LAUNCH = ("threads_per_block", "dynamic_shared_bytes")
-"""What is kept of a launch: with it and the figures the blocks per SM are known."""
+"""Launch fields that are recorded: with them and the metrics, the blocks per SM are known."""
 LARGEST_BLOCK = 1024
-"""Threads."""
+"""Threads of the largest block."""
 
 
 class Identity(NamedTuple):
-    """A kernel of one arch, whatever checkout or translation unit it was compiled in."""
+    """Kernel of one arch, independent of checkout and translation unit."""
 
     symbol: str
-    """Canonical symbol, shortened where it is very long (:func:`spillscan.judging.baseline.model.identity_of`)."""
+    """Canonical symbol, shortened if it is very long (:func:`spillscan.judging.baseline.model.identity_of`)."""
     arch: str | None
-    """``None`` where the log does not say."""
+    """``None`` if the log does not name it."""
     function: bool = False
     """Whether it is a device function."""
 
 
 class KnownKernel(Struct, frozen=True, kw_only=True):
-    """What is recorded of one kernel of one arch."""
+    """Record of one kernel of one arch."""
 
     name: str
     """Short name, for people."""
     recorded: dict[str, Copies] = {}
-    """Accepted figures by rule; empty for a kernel that is only known."""
+    """Accepted figures by rule; empty for a kernel without findings."""
     figures: Copies = ()
-    """What its copies took, by field of :class:`~spillscan.model.Usage`; empty where an older release wrote it."""
+    """Metrics of its copies, by field of :class:`~spillscan.model.Usage`; empty if an older release wrote it."""
     launch: Figures = ()
-    """Its launch, by field of :class:`~spillscan.model.Launch`; empty where it was not known."""
+    """Its launch, by field of :class:`~spillscan.model.Launch`; empty if unknown."""
     unit: str = ""
-    """The unit that it was compiled in (:attr:`spillscan.model.units.Unit.name`); empty where that was not known, or
-    its copies are of several."""
+    """Unit that compiled it (:attr:`spillscan.model.units.Unit.name`); empty if unknown or not the same in all."""
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
-    """A baseline file's content."""
+    """Content of a baseline file."""
 
     entries: dict[Identity, KnownKernel] = {}
     """Every known kernel, and device functions with findings."""
     toolkits: tuple[str, ...] = ()
-    """Releases of the compilers that made what was recorded last: ``13.0.88``; empty if unknown."""
+    """Compiler releases of the latest recording: ``13.0.88``; empty if unknown."""
     limits: dict[str, int] = {}
-    """Limits on all kernels under which it was written, by name."""
+    """Limits on all kernels at the time of writing, by name."""
 
 
 # ---- identity -------------------------------------------------------------------------------------------------------
 
 LONGEST_SYMBOL = 200
-"""Longer symbols (CUTLASS has them of thousands of characters) become their beginning and a digest of the whole."""
+"""Longer symbols (CUTLASS has some of thousands of characters) are replaced by their start and a digest."""
 KEPT = 150
-"""Characters of a long symbol that are kept, so that a family's kernels still stand together."""
+"""Characters kept of a long symbol, so that a family's kernels stay next to each other."""
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
-    """A finding that the baseline records and the build does not have."""
+    """Recorded finding that the build does not have."""
 
     identity: Identity
-    """What the baseline calls the kernel."""
+    """Identity of the kernel in the baseline."""
     name: str
-    """Its short name, as recorded."""
+    """Short name of the kernel, as recorded."""
     rule: str
-    """The rule; empty for a kernel of which nothing else is recorded."""
+    """The rule; empty for a kernel without recorded findings."""
     severity: Level = "error"
-    """How severe a finding of it would be."""
+    """Severity that a finding of the rule would have."""
 
 
 class BaselineResult(Struct, frozen=True, kw_only=True):
-    """What a build's findings are to a baseline."""
+    """Comparison of a build's findings with a baseline."""
 
     findings: tuple[Finding, ...]
-    """All of them, each with its state, those that fail a gate first."""
+    """All findings with their state, excused ones last."""
     fixed: tuple[Accepted, ...] = ()
-    """Recorded, and the kernel no longer has the finding."""
+    """Recorded findings that the kernel no longer has."""
     unreported: tuple[Accepted, ...] = ()
-    """Recorded, and the input does not say what the rule must know: neither fixed nor there."""
+    """Recorded findings that the input is too incomplete to check: neither fixed nor present."""
     stale: tuple[Accepted, ...] = ()
-    """Entries whose kernel the build does not have."""
+    """Entries of kernels that the build does not have."""
     fewer: tuple[Accepted, ...] = ()
-    """Known kernels that the build does not have, of archs with fewer kernels than the baseline knows."""
+    """Recorded kernels that the build does not have, of archs with fewer kernels than recorded."""
     removed: tuple[Accepted, ...] = ()
-    """Those of them whose unit was compiled, and reported whole: they are gone."""
+    """Recorded kernels that are gone: their unit was compiled, and reported completely."""
     renamed: tuple[Change, ...] = ()
-    """Recorded kernels that go on under another name: their entries are stale."""
+    """Recorded kernels that have another name now: their entries are stale."""
     unknown: tuple[Accepted, ...] = ()
-    """Kernels of the build that are recorded under no name."""
+    """Kernels of the build that are not recorded."""
     undecided: tuple[Undecided, ...] = ()
     """Recorded figures that the input does not report, so that they may be worse."""
 
     unheld: int = 0
-    """Kernels whose growth of registers the user limits, and of which no registers are recorded."""
+    """Kernels whose register growth the user limits, but whose registers are not recorded."""
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """The findings that nothing excuses."""
+        """Findings that are not excused."""
         return tuple(finding for finding in self.findings if not finding.excused)
 
     def counts(self) -> dict[str, int]:
-        """How many there are of each state."""
+        """Number of findings or entries per state."""
         states = Counter(finding.baseline_state for finding in self.findings)
         named = {state: states[state] for state in ("new", "worse", "known", "better")}
         rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
@@ -130,19 +131,19 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
 
 
 def identity_of(kernel: Kernel) -> Identity:
-    """The identity of ``kernel``: equal in every checkout, and in every translation unit that has a copy of it."""
+    """Identity of ``kernel``, equal in every checkout and every translation unit that has a copy of it."""
     return Identity(shortened(canonical(kernel.key.symbol)), kernel.key.arch, kernel.role == "function")
 
 
 def shortened(symbol: str) -> str:
-    """``symbol``, or its beginning, ``~`` and a digest of all of it (64 bits) where it is very long."""
+    """``symbol``, or if it is very long its start, ``~`` and a 64-bit digest of the whole."""
     if len(symbol) <= LONGEST_SYMBOL:
         return symbol
     return f"{symbol[:KEPT]}~{digest(symbol, 8)}"
 
 
 def key_of(identity: Identity) -> tuple[str, str, bool]:
-    """The order of entries."""
+    """Sort key of entries."""
     return identity.symbol, identity.arch or "", identity.function
 
 
@@ -152,7 +153,7 @@ Groups = dict[Identity, list[Kernel]]
 
 
 def by_identity(kernels: Iterable[Kernel]) -> Groups:
-    """Every kernel of the build, under its identity."""
+    """Kernels of the build by identity."""
     groups: Groups = defaultdict(list)
     for kernel in kernels:
         groups[identity_of(kernel)].append(kernel)
@@ -160,7 +161,7 @@ def by_identity(kernels: Iterable[Kernel]) -> Groups:
 
 
 def by_rule(findings: Iterable[Finding]) -> dict[tuple[Identity, str], list[Finding]]:
-    """The findings of one rule on one kernel, in their order."""
+    """Findings by kernel identity and rule, in their order."""
     groups: dict[tuple[Identity, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         groups[identity_of(finding.kernel), finding.rule].append(finding)
@@ -168,6 +169,6 @@ def by_rule(findings: Iterable[Finding]) -> dict[tuple[Identity, str], list[Find
 
 
 def measured(rule: str, kernels: Sequence[Kernel], policy: Policy) -> list[Figures]:
-    """What ``rule`` measures of each copy whose figures are known."""
+    """Values that ``rule`` measures of each copy, for copies with known values."""
     figures = (measure(rule, kernel, policy.terms_of(kernel)) for kernel in kernels)
     return [each for each in figures if each is not None]

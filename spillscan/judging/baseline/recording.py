@@ -1,8 +1,7 @@
-"""What a baseline has of a build: made (``write``), freed of what no longer is (``prune``), and what got worse than its
-records of kernels since.
+"""Baseline of a build: recorded (``write``), cleaned up (``prune``), and compared with later kernels.
 
-A record is read as the kernel that it was, and held against the present one as any two builds are: the pairs, figures,
-effects and rules are those of ``diff``, and nothing is compared twice.
+A record is converted to the kernel that it describes and compared with the current one like any two builds: the pairs,
+metrics, effects and rules are those of ``diff``.
 """
 
 from __future__ import annotations
@@ -55,24 +54,23 @@ class Recording(Struct, frozen=True, kw_only=True):
     """A new baseline, and what it leaves out."""
 
     baseline: Baseline
-    """To be written."""
+    """Baseline to be written."""
     before: BaselineResult
-    """What the old one made of the build."""
+    """Comparison of the build with the old baseline."""
     undecided: tuple[Kernel, ...] = ()
-    """Kernels of which the input does not say what a rule must know: not recorded, neither as clean nor otherwise."""
+    """Kernels that are not recorded, because the input lacks what a rule needs."""
     unmeasured: tuple[Finding, ...] = ()
-    """Findings without figures, which no later one can be held against: not recorded."""
+    """Findings that are not recorded, because they have no figures to compare later ones with."""
     kept: tuple[Identity, ...] = ()
-    """Entries of kernels that the build does not have."""
+    """Kept entries of kernels that the build does not have."""
 
 
 def record(
     build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: Baseline, policy: Policy
 ) -> Recording:
-    """``old`` with all kernels and findings of ``build`` as they are now.
-
-    Kept as they are: entries of kernels that the build does not have, and figures that the input does not give.
-    Findings that the policy accepts are not recorded: once the entry expires, they are new.
+    """``old`` updated with all kernels and findings of ``build``.
+    Entries of kernels that the build does not have are kept, and so are figures that the input does not report.
+    Findings that the policy accepts are not recorded: when the policy entry expires, they are new.
     """
     groups = by_identity(build.kernels)
     unit_of = build.unit_names()
@@ -114,8 +112,10 @@ def record(
 def prune(
     build: Build, findings: Iterable[Finding], old: Baseline, policy: Policy, archs: Iterable[str] = ()
 ) -> Baseline:
-    """``old`` without what is gone: kernels that ``build`` does not have (of ``archs`` alone, if any), figures of
-    findings that are fixed, and the excess of figures that got better. Nothing is added and nothing raised."""
+    """``old`` without obsolete records; nothing is added or raised.
+    Removed are kernels that ``build`` does not have (only of ``archs``, if any), figures of fixed findings, and the
+    excess of figures that got better.
+    """
     groups = by_identity(build.kernels)
     scope = set(archs)
     result = apply(findings, build, old, policy)
@@ -134,13 +134,13 @@ def prune(
 
 
 def _unknown(entry: KnownKernel | None, kernels: list[Kernel], policy: Policy) -> dict[str, Copies]:
-    """What was recorded of figures that are not known of these kernels."""
+    """Recorded figures of rules that cannot be measured on these kernels."""
     recorded = entry.recorded if entry else {}
     return {rule: copies for rule, copies in recorded.items() if not measured(rule, kernels, policy)}
 
 
 def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -> Copies:
-    """The present figures, unless one of them is worse than recorded, or not known."""
+    """Current figures, or ``copies`` if one of them is worse than recorded or unknown."""
     figures = measured(rule, kernels, policy)
     if len(figures) < len(kernels) or any(limit is None for limit in compare(figures, copies)):
         return copies
@@ -148,41 +148,41 @@ def _lowered(rule: str, copies: Copies, kernels: list[Kernel], policy: Policy) -
 
 
 def _name(identity: Identity, kernels: list[Kernel]) -> str:
-    """The name for tables, cut; of the canonical symbol, so that it is the same in every checkout."""
+    """Name for tables, cut; from the canonical symbol, so that it is the same in every checkout."""
     name = min(alone(canonical(kernel.key.symbol)) for kernel in kernels)
     cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return cut if cut.strip() else identity.symbol[:LONGEST_NAME]
 
 
 JUDGED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared", "launch"))
-"""What rules may need that judge by these figures."""
+"""Data that the recorded metrics provide to rules."""
 
 
 class Since(Struct, frozen=True, kw_only=True):
-    """What became of kernels since they were recorded."""
+    """Changes of kernels since they were recorded."""
 
     worse: tuple[Finding, ...] = ()
-    """What got worse, as ``diff`` finds it."""
+    """Regressions, as ``diff`` finds them."""
     undecided: tuple[Undecided, ...] = ()
-    """Figures that are recorded, and which the input does not report."""
+    """Recorded figures that the input does not report."""
     renamed: tuple[Change, ...] = ()
-    """Recorded kernels that go on under another name."""
+    """Recorded kernels that have another name now."""
     unknown: tuple[Accepted, ...] = ()
-    """Kernels that are recorded under no name, as far as rules could judge them: only then are they recorded."""
+    """Kernels that are not recorded; without those that rules could not check, which ``record`` leaves out."""
     unheld: int = 0
-    """Known kernels whose growth of registers the user limits, and of which no registers are recorded."""
+    """Recorded kernels whose register growth the user limits, but whose registers are not recorded."""
 
 
 def figures_of(kernel: Kernel) -> Figures:
-    """What is kept of ``kernel``: what the input says of it, and what the linker decides only where it has spoken."""
+    """Metrics of ``kernel`` to record: those reported, and if the linker decides them only after the link."""
     kept = (BY_NAME[name] for name in KEPT_FIGURES)
-    waits = kernel.final is False and kernel.role != "function"  # a function's own figures are never linked
+    waits = kernel.final is False and kernel.role != "function"  # a device function is never linked on its own
     said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
     return tuple(sorted((name, value) for name, value in said if value is not None))
 
 
 def recorded(kernels: Sequence[Kernel], old: KnownKernel | None, policy: Policy) -> tuple[Copies, Figures]:
-    """(figures, launch) of all copies of one kernel, to be recorded; what the input does not report stays as it was."""
+    """(figures, launch) of all copies of one kernel to record; values that the input does not report are kept."""
     copies = as_copies([figures_of(kernel) for kernel in kernels])
     if old is not None and len(old.figures) == len(copies) == 1:
         copies = (tuple(sorted({**dict(old.figures[0]), **dict(copies[0])}.items())),)
@@ -197,7 +197,7 @@ def recorded(kernels: Sequence[Kernel], old: KnownKernel | None, policy: Policy)
 
 
 def lowered(kernels: Sequence[Kernel], copies: Copies) -> Copies:
-    """The present figures, unless one of them is worse than recorded, or not known."""
+    """Current figures, or ``copies`` if one of them is worse than recorded or unknown."""
     now = [figures_of(kernel) for kernel in kernels]
     names = {tuple(name for name, _ in each) for each in (*now, *copies)}
     return copies if len(names) > 1 or None in compare(now, copies) else as_copies(now)
@@ -211,8 +211,10 @@ def since(
     found: Sequence[Finding],
     open_end: Sequence[Undecided],
 ) -> Since:
-    """What became of the kernels of ``build``, the selected part of ``whole``, since ``baseline`` recorded them. What
-    the rules of builds ``found``, or left open, they say themselves. Notes are left out where they fail no gate."""
+    """Changes of the kernels of ``build``, the selected part of ``whole``, since ``baseline`` recorded them.
+
+    What the rules of builds ``found`` or left open is not repeated. Notes are omitted unless they fail the gate.
+    """
     groups = by_identity(whole.kernels)
     base = Build(kernels=tuple(_kernels(baseline, groups)))
     compared = comparison(base, whole, policy, policy.devices, stated=policy.renamed)
@@ -263,7 +265,7 @@ def _registers_recorded(entry: KnownKernel) -> bool:
 
 
 def _limited(kernel: Kernel, policy: Policy) -> bool:
-    """Whether the user, and not only a default, has a gate judge by how many registers a kernel may grow."""
+    """Whether a limit on register growth that the user set, not only a default, can fail the gate for ``kernel``."""
     if kernel.role == "function" or kernel.usage.registers is None:
         return False
     limit = policy.said_of(kernel).settings.get(MAX_GROWTH.name)
@@ -272,7 +274,7 @@ def _limited(kernel: Kernel, policy: Policy) -> bool:
 
 
 def _judges(rule: str) -> bool:
-    """Whether what is recorded holds all that ``rule`` must know."""
+    """Whether the recorded metrics contain all that ``rule`` needs."""
     needs = all_rules()[rule].needs
     return bool(needs) and JUDGED.issuperset(needs)
 
@@ -284,7 +286,7 @@ def _is_recorded(undecided: Undecided, change: Change, policy: Policy) -> bool:
 
 
 def _kernels(baseline: Baseline, groups: Groups) -> Iterator[Kernel]:
-    """The recorded kernels, each as often as it was recorded, or as the build has it where all copies were equal."""
+    """Recorded kernels, one per recorded copy; if the build has more copies, the least figures fill up the number."""
     for identity, entry in baseline.entries.items():
         present = groups.get(identity, ())
         copies = entry.figures
@@ -298,7 +300,7 @@ def _kernels(baseline: Baseline, groups: Groups) -> Iterator[Kernel]:
 
 
 def _least(copies: Copies) -> Figures:
-    """The least of each figure that all copies report."""
+    """Minimum of each figure that all copies report."""
     known = [dict(each) for each in copies]
     return tuple((name, min(each[name] for each in known)) for name in known[0] if all(name in each for each in known))
 

@@ -1,9 +1,8 @@
-"""Why a kernel's registers and spills are other than before: what its code and records show, ranked, with the evidence.
+"""Causes of changed registers and spills of a kernel, from its code and records, ranked, with evidence.
 
-Nothing is a cause that no difference shows. What its compilation was bound to comes first (launch bounds, caps on
-registers), then another toolkit and other options, which may explain all else; then what became of its code: calls
-inlined or outlined, wider types and accesses, loads that left loops, lines that stand more often or are made of other
-instructions, new lines.
+Only a visible difference can be a cause. Constraints of the compilation come first (launch bounds, register limits),
+then toolkit and options, which may explain everything else; then changes of the code: calls inlined or outlined, wider
+types and accesses, loads hoisted out of loops, lines with more or other instructions, new lines.
 """
 
 from __future__ import annotations
@@ -39,36 +38,38 @@ Kind = Literal[
     "toolkit",
     "options",
 ]
-"""Another cap on registers; other launch bounds; local arrays that were in registers and are in memory; calls that
-became code, or code that became calls; wider types or accesses; loads that moved out of loops; lines whose code stands
-more often (unrolled loops); lines that were not there; other instructions, where nothing else differs; another version
-of ptxas; other options of it."""
+"""Kinds of causes, in this order.
+
+Register limit; launch bounds; local arrays that moved from registers to memory; calls that became code; code that
+became calls; wider types or accesses; loads that moved out of loops; lines with more copies of their code (unrolled
+loops); new lines; other instructions without any other difference; ptxas version; ptxas options.
+"""
 
 _CAP = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
 _WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
 _REPEATED, _LEAST_MORE = 1.5, 4
-"""How much more often a line's code must stand, and by how many instructions at least."""
+"""Minimum factor and minimum number of instructions by which a line's code must have grown."""
 _SHOWN = 3
 _LOADS = frozenset({"LDG", "LD", "LDS", "LDC"})
 
 
 Makers = tuple[Maker | None, Maker | None]
-"""What made the kernel of the older build, and that of the newer."""
+"""Makers of the kernel in the older and in the newer build."""
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """One difference that makes registers."""
+    """A difference that affects registers."""
 
     kind: Kind
-    """What it is."""
+    """Kind of the difference."""
     evidence: str
-    """One line: what shows it, in figures."""
+    """Evidence in one line, with values."""
     lines: tuple[str, ...] = ()
-    """Source lines, ``gemm.cu:31``, the heaviest first."""
+    """Source lines, ``gemm.cu:31``, the most affected first."""
 
 
 class Growth:
-    """Everything that is said of one kernel, before and after."""
+    """Comparison of one kernel before and after: causes, unknowns, and affected lines."""
 
     def __init__(
         self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
@@ -80,10 +81,10 @@ class Growth:
         self.risen = risen(old, new) if old and new else []
         """Lines at which more registers are live than before: (line, before, after)."""
         self.held = held(old, new) if old and new else []
-        """Lines whose values are held in more registers through the peak: (line, before, after)."""
+        """Lines whose values occupy more registers across the peak: (line, before, after)."""
 
     def sentences(self) -> Iterator[str]:
-        """What differs, what weighs most first, and where it shows; what is not known last."""
+        """Causes, the most important first, with the affected lines; unknowns last."""
         if not self.causes:
             yield "no difference that is known explains it"
         for cause in self.causes:
@@ -92,7 +93,7 @@ class Growth:
         yield from (f"not known: {text}" for text in self.unknown)
 
     def places(self) -> Iterator[str]:
-        """Where more registers are live."""
+        """Peaks of live registers, and lines with more live registers."""
         peaks = [each.peak for each in self.pressures if each is not None]
         if len(peaks) == 2:
             words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
@@ -103,7 +104,7 @@ class Growth:
 
 
 def makers(build: Build) -> Callable[[Kernel], Maker | None]:
-    """What made a kernel of ``build``: as the command of its unit says, else as its code does."""
+    """Function for the maker of a kernel of ``build``, from the command of its unit, else from its code."""
     units, unit_of = {unit.name: unit for unit in build.units if unit.command}, build.unit_names()
 
     def maker(kernel: Kernel) -> Maker | None:
@@ -119,7 +120,7 @@ def _own(kernel: Kernel) -> Maker | None:
 
 
 def _made(before: Kernel, after: Kernel, makers: Makers | None) -> Makers:
-    """What can be compared: the options of one tool, or what the code of both says."""
+    """Makers that can be compared: the options of one tool, or what the code of both records."""
     old, new = makers or (None, None)
     return (old, new) if old and new and old.tool == new.tool else (_own(before), _own(after))
 
@@ -127,8 +128,10 @@ def _made(before: Kernel, after: Kernel, makers: Makers | None) -> Makers:
 def causes(
     before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
 ) -> list[Cause]:
-    """What is known to differ, what weighs most first; ``old`` and ``new``: their code, where it could be read;
-    ``makers``: of both, where more is known than their code says."""
+    """Known differences, the most important first.
+    ``old`` and ``new``: code of the kernels, if it could be read; ``makers``: of both kernels, if more is known than
+    their code records.
+    """
     made = _made(before, after, makers)
     found = [*_bounds(before, after), *_cap(*made)]
     caps = [each.sass.register_cap if each.sass else None for each in (before, after)]
@@ -149,7 +152,7 @@ def causes(
 def open_questions(
     before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
 ) -> Iterator[str]:
-    """What is not known, one line each."""
+    """Unknowns, one line each."""
     both = (("older", old), ("newer", new))
     if silent := [which for which, each in both if each is None]:
         which = "either build" if len(silent) == 2 else f"the {silent[0]} build"
@@ -162,8 +165,10 @@ def open_questions(
 
 
 def _mix(before: Kernel, after: Kernel, lines: tuple[str, ...] = (), *, sure: bool = True) -> Iterator[Cause]:
-    """Other instructions, of some lines, or where nothing else differs; ``sure``: of what both builds were bound to.
-    What registers that are short add, accesses to local memory and moves, is no cause of it."""
+    """Other instructions, of some ``lines``, or if nothing else differs.
+    ``sure``: whether the constraints of both compilations are known. Local-memory accesses and moves do not count: they
+    are an effect of register pressure, not a cause.
+    """
     if before.sass is None or after.sass is None:
         return
     old, new = (
@@ -191,7 +196,7 @@ def _bounds(before: Kernel, after: Kernel) -> Iterator[Cause]:
 def _cap(old: Maker | None, new: Maker | None) -> Iterator[Cause]:
     said = [each.options if each else "" for each in (old, new)]
     both = [match["registers"] if (match := _CAP.search(each)) else "none" for each in said]
-    if all(said) and both[0] != both[1]:  # what does not say its options may have a cap
+    if all(said) and both[0] != both[1]:  # unknown options may include a limit
         yield Cause(kind="cap", evidence=f"-maxrregcount {both[0]} → {both[1]}")
 
 
@@ -221,7 +226,7 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     multiplied = not moved and any(_loads_more(mixes[0][line], mixes[1][line]) for line in more)
     yield from _wider(before, after, old, new, multiplied)
     yield from _hoisted(old, new)
-    if moved:  # then lines stand more often, or for the first time, because of that
+    if moved:  # explains lines with more or new instructions
         return
     foreign = [line for line in more if _other_instructions(mixes[0][line], mixes[1][line])]
     repeated = {line: both for line, both in more.items() if line not in foreign}
@@ -248,19 +253,21 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
 
 
 def _other_instructions(old: Counter[str], new: Counter[str]) -> bool:
-    """Whether most of what a line has more, copies and integers left out, is of opcodes that it did not have: not the
-    same, more often."""
+    """Whether most instructions that a line gained have opcodes it did not have, rather than more of the same.
+
+    Moves and integer instructions do not count.
+    """
     added = Counter({name: n for name, n in (new - old).items() if CLASS_OF.get(name) not in ("move", "int")})
     return 2 * sum(n for name, n in added.items() if name not in old) > added.total()
 
 
 def _loads_more(old: Counter[str], new: Counter[str]) -> bool:
-    """Whether a line loads more often than before: what it does stands more often."""
+    """Whether a line loads more often than before, so that its work is repeated."""
     return sum(new[name] for name in _LOADS - {"LDC"}) > sum(old[name] for name in _LOADS - {"LDC"})
 
 
 def _opcodes(code: Pressure) -> dict[str, Counter[str]]:
-    """What each line is made of."""
+    """Number of instructions of each line by opcode."""
     names, numbers = code.opcodes
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for row, source in enumerate(code.sources):
@@ -270,8 +277,10 @@ def _opcodes(code: Pressure) -> dict[str, Counter[str]]:
 
 
 def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
-    """Loads that stood in loops and stand before them now, or in fewer loops: what they load is held all the while.
-    Where a loop is gone, its loads left none: it was unrolled whole."""
+    """Loads that moved out of loops, so that their values stay in registers for longer.
+
+    If loops are gone, their loads did not leave them: the loop was unrolled completely.
+    """
     sides, loops = ([function(each) for each in (old, new)] for function in (_loads, _loops))
     most = max((depth for side in sides for depth in side), default=0)
     for depth in range(most, 0, -1):
@@ -283,12 +292,12 @@ def _hoisted(old: Pressure, new: Pressure) -> Iterator[Cause]:
 
 
 def _loops(code: Pressure) -> Counter[int]:
-    """Loops by how deep they stand."""
+    """Number of loops by nesting depth."""
     return Counter() if code.graph is None else code.graph.loops()
 
 
 def _loads(code: Pressure) -> Counter[int]:
-    """Loads of global, constant and shared memory by the loops around them."""
+    """Loads of global, constant and shared memory by loop depth."""
     if code.graph is None:
         return Counter()
     names, numbers = code.opcodes
@@ -298,7 +307,7 @@ def _loads(code: Pressure) -> Counter[int]:
 
 
 def _arrays(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    """Local arrays in memory, where there was none: an index of theirs is not known when the code is compiled."""
+    """Local arrays in memory, if there was none: an index of theirs is unknown at compile time."""
     arrays = [each.sass.local.of("array") if each.sass else None for each in (before, after)]
     if after.sass is None or arrays[0] is None or arrays[1] is None or arrays[0].accesses or not arrays[1].accesses:
         return
@@ -322,14 +331,14 @@ def _calls(old: Pressure, new: Pressure) -> Iterator[Cause]:
 
 
 def _counted(kernel: Kernel, code: Pressure) -> Counter[str]:
-    """Instructions by line, without those that spill: they follow from registers, and not registers from them."""
+    """Instructions by line, without spills, which are an effect of register pressure."""
     spilling = {each.address for each in kernel.sass.local.accesses} if kernel.sass else set()
     rows = enumerate(code.sources)
     return Counter(_place(line) for row, line in rows if line is not None and row * INSTRUCTION not in spilling)
 
 
 def _lines(code: Pressure, *, inlined: bool) -> set[str]:
-    """The lines of functions that were inlined, with the calls in them, or of those that were not."""
+    """Lines of ``inlined`` functions, with the calls in them; or lines of functions that are not inlined."""
     found = set()
     for source in {s for s in code.sources if s is not None}:
         line = source
@@ -343,8 +352,10 @@ def _lines(code: Pressure, *, inlined: bool) -> set[str]:
 
 
 def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure, multiplied: bool) -> Iterator[Cause]:
-    """Wider accesses, or arithmetic of wider types in place of narrower; ``multiplied``: lines load more often, of
-    which compilers make wide accesses themselves."""
+    """Wider accesses, or arithmetic of wider types in place of narrower.
+
+    ``multiplied``: whether lines load more often; compilers then make wide accesses themselves.
+    """
     words = []
     for name in sorted({name for name, _ in (*old.accesses, *new.accesses)} if not multiplied else ()):
         widths = [{size: n for (each, size), n in held.accesses.items() if each == name} for held in (old, new)]
@@ -363,7 +374,7 @@ def _wider(before: Kernel, after: Kernel, old: Pressure, new: Pressure, multipli
 
 
 def risen(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
-    """Lines at which more registers are live than before: (line, before, after), what rose most first."""
+    """Lines with more live registers than before: (line, before, after), the largest growth first."""
     sides = []
     for each in (old, new):
         highest: dict[str, int] = {}
@@ -375,7 +386,7 @@ def risen(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
 
 
 def held(old: Pressure, new: Pressure) -> list[tuple[str, int, int]]:
-    """Lines whose values are held in more registers through the peak than before: (line, before, after)."""
+    """Lines whose values occupy more registers across the peak than before: (line, before, after)."""
     sides = [Counter({place: n for place, n in _held(each).items() if place is not None}) for each in (old, new)]
     found = [(line, sides[0][line], count) for line, count in sides[1].items() if count > sides[0][line]]
     return sorted(found, key=lambda each: each[1] - each[2])

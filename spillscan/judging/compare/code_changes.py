@@ -26,9 +26,9 @@ from spillscan.reading.machine import sameness
 from spillscan.reading.machine.liveness import INSTRUCTION
 
 VERDICTS: tuple[CodeVerdict, ...] = ("differs", "not compared", "identical")
-"""Most urgent first."""
+"""Verdicts, the most urgent first."""
 _SHOWN = 4
-"""Opcodes and labels that are named of each difference."""
+"""Opcodes and labels named per difference."""
 _MOST_HUNKS = 64
 _NO_CODE = "no machine code (give binaries, or scan --with code -f json)"
 _NO_DATA = "a listing has no data (give the binary)"
@@ -40,8 +40,10 @@ _Result = tuple[CodeVerdict, tuple[str, ...], tuple[Hunk, ...], tuple[str, ...]]
 
 
 def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, text: bool = False) -> list[CodeChange]:
-    """The verdict on each pair, differences first. ``texts``: machine code by the ``id`` of the kernel; ``text``: a
-    unified diff is wanted, too. Callees that stand in a kernel's code are compared with it."""
+    """Verdict on each pair, differences first.
+    ``texts``: machine code by the ``id`` of the kernel; ``text``: whether to add a unified diff. Callees within a
+    kernel's code are compared with the kernel.
+    """
     known: dict[object, _Result] = {}
     found = []
     for change in changes:
@@ -61,7 +63,7 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, te
 
 
 def marked(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
-    """The comparison, with the verdict on each pair's code."""
+    """``found`` with the verdict on each pair's code."""
     by_id = {
         id(each.change): replace(each.change, code=each.verdict, code_reason=next(iter(each.reasons), ""))
         for each in code
@@ -123,12 +125,12 @@ def _words(text: CodeText) -> bytes:
 
 
 def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
-    """(data and attributes that differ, attributes that differ and whose meaning is unknown)."""
+    """(data and attributes that differ, differing attributes whose meaning is unknown)."""
     sides = [defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)]
     numbered = [_numbered(each) for each in (old, new)]
     if numbered[0] == numbered[1]:
         return [], []
-    if [label for label, _ in numbered[0]] == [label for label, _ in numbered[1]]:  # functions may have other names
+    if [label for label, _ in numbered[0]] == [label for label, _ in numbered[1]]:  # function names may differ
         numbered = [
             [(label, value) for (label, _), (_, value) in zip(new.data, each, strict=True)] for each in numbered
         ]
@@ -148,7 +150,7 @@ def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
 
 
 def _numbered(text: CodeText) -> list[tuple[str, str]]:
-    """Its data, with functions called by their number: another name is no difference."""
+    """Data of a function, with other functions numbered: a different name is no difference."""
     names: dict[str, str] = {}
     return [
         (_FUNCTION.sub(lambda match: names.setdefault(match[1], f"function {len(names) + 1}: "), label), value)
@@ -161,7 +163,7 @@ def _value(values: Sequence[str]) -> str:
 
 
 def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: int) -> Iterator[str]:
-    """``+12 STL, +8 LDL at gemm.cu:25``: counts by kind of instruction, and where most of them are."""
+    """``+12 STL, +8 LDL at gemm.cu:25``: counts by opcode, and where most of them are."""
     names = [Counter(code.name(row) or "?" for row in range(code.rows)) for code in sides]
     moved = [each for each in _moved(*names) if each[0] != "NOP"] or _moved(*names)
     places = [hunk.place for hunk in hunks if hunk.place]
@@ -187,7 +189,7 @@ _MOST_ROWS = 1 << 15
 
 
 def _diff(sides: tuple[Code, Code]) -> Iterator[str]:
-    """Unified diff of the instructions, with labels for addresses; another register alone is no difference."""
+    """Unified diff of the instructions, with labels for addresses; register numbers are ignored."""
     if max(each.rows for each in sides) > _MOST_ROWS:
         yield f"more than {count(_MOST_ROWS, 'instruction')}: no text diff"
         return
@@ -204,7 +206,7 @@ def _diff(sides: tuple[Code, Code]) -> Iterator[str]:
 
 
 def _labelled(code: Code) -> list[str]:
-    """The text of each instruction; where it goes by the number of the label, in order of address."""
+    """Text of each instruction, with labels as branch targets, numbered by address."""
     targets = [each.target for each in code.instructions]
     known = sorted({each for each in targets if each is not None})
     labels = {target: f"L{number}" for number, target in enumerate(known)}
@@ -221,7 +223,7 @@ def _moved(old: Counter[str], new: Counter[str]) -> list[Moved]:
 
 _Place = tuple[int | None, str]
 _MOST_MOVED = 200
-"""Lines of one file that may have moved, at most, so that they are looked for."""
+"""Most lines of one file among which moved lines are searched."""
 
 
 def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hunk]:
@@ -258,8 +260,10 @@ def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hun
 
 
 def _aligned(groups: list[dict[_Place, list[int]]], sides: tuple[Code, Code]) -> list[dict[_Place, list[int]]]:
-    """The same with lines that moved under the numbers that they have now: of one file, as deep in loops, and of the
-    most equal instructions, half of them at least; in order where several are."""
+    """``groups`` with lines that moved under their new line numbers.
+    A moved line is in the same file and at the same loop depth, and shares the most instructions, at least half of
+    them; ties are in line order.
+    """
     words, names = (
         [
             {place: _held(rows, code, whole) for place, rows in one.items() if place not in other}
@@ -300,7 +304,7 @@ def _weight(hunk: Hunk) -> int:
 
 
 def _placed(code: Code) -> dict[_Place, list[int]]:
-    """Instructions by loops around them and source line."""
+    """Instructions by loop depth and source line."""
     found: dict[_Place, list[int]] = defaultdict(list)
     for row, (depth, source) in enumerate(zip(code.depths, code.sources, strict=True)):
         if code.name(row) != "NOP":

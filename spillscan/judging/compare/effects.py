@@ -1,6 +1,6 @@
-"""What a change makes of a kernel's residency, by device: blocks, warps, limiters, reserved memory. Pure.
+"""Effect of a change on a kernel's residency, per device: blocks, warps, limiters, reserved memory. Pure.
 
-Without a launch there are no blocks: a build log does not say how kernels are launched, and nothing is guessed.
+Blocks need a launch: a build log does not contain launches, and none is guessed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ LARGEST = 1024
 
 
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
-    """One effect a device: the kernel's own target, or each of ``devices`` on which its code runs.
-
-    Both sides are launched alike: as ``launches`` says of the kernel in the head, else of the one in the base. Where
-    the builds themselves say, each side has its own dynamic shared memory; where their block sizes differ, blocks
-    cannot be compared. Empty for device functions, where the archs are of two families, and where one is unknown.
+    """One effect per device: the kernel's own target, or each of ``devices`` on which its code runs.
+    Both sides have the same launch: the one in ``launches`` of the kernel in the head, else of the one in the base. If
+    the builds contain the launches, each side has its own dynamic shared memory; if their block sizes differ, blocks
+    cannot be compared. Empty for device functions, if the archs are of two families, or if one is unknown.
     """
     arch = after.key.arch
     if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
@@ -40,14 +39,14 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
             continue
         try:
             device, gpu = resolve(name)
-        except UsageError:  # an arch from a log that the table does not have
+        except UsageError:  # an arch from a log, missing in the table
             continue
         found.append(_effect(before, after, name, device, gpu, sides))
     return tuple(found)
 
 
 def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch, Launch] | None:
-    """How the two sides are launched; ``None`` where that leaves nothing to compare."""
+    """Launches of the two sides; ``None`` if they are unknown or cannot be compared."""
     old, new = launches.launch_of(before), launches.launch_of(after)
     if old is None or new is None:
         known = new or old
@@ -59,7 +58,7 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
 
 
 def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
-    """The effects as metrics; where there are several devices, their names stand in brackets."""
+    """Effects as metrics; if there are several devices, with their names in brackets."""
     for effect in found:
         key = f"[{effect.device}]" if len(found) > 1 else ""
         for name in ("resident_blocks", "active_warps", "footprint_bytes"):
@@ -89,7 +88,7 @@ def _effect(
     if any(each.dynamic_shared_bytes is None for each in launched):
         return replace(known, unknown="its dynamic shared memory is unknown: --launch says it")
     sides = [resident(side.usage, name, each) for side, each in zip((before, after), launched, strict=True)]
-    # Where one side alone reports the barriers, the other side's blocks are known only if barriers make no difference.
+    # If only one side reports barriers, the other's blocks are known only if barriers make no difference.
     for at, side in enumerate((before, after)):
         other = (before, after)[1 - at]
         if side.usage.barriers is None and other.usage.barriers is not None:
@@ -107,7 +106,7 @@ def _effect(
 
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
-    """The occupancy of one launch on one device; ``None`` where record and launch do not decide it."""
+    """Occupancy of one launch on one device; ``None`` if record and launch do not determine it."""
     if launch.dynamic_shared_bytes is None:
         return None
     return _resident(usage.registers, usage.shared_bytes, usage.barriers, name, launch)
@@ -126,7 +125,7 @@ def _blocks(occupancy: Occupancy | None) -> int | None:
 
 
 def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
-    """What binds; an assumed barrier count binds nothing."""
+    """Limiters of a kernel; an assumed number of barriers is none."""
     if occupancy is None:
         return ()
     return tuple(name for name in occupancy.limiters if name != "barriers" or kernel.usage.barriers is not None)
@@ -135,8 +134,10 @@ def _limiters(occupancy: Occupancy | None, kernel: Kernel) -> tuple[str, ...]:
 def _footprints(
     before: Usage, after: Usage, device: Device, gpu: Gpu | None
 ) -> tuple[tuple[int | None, int | None], str | None]:
-    """What both sides reserve by the same kind of stack (the call tree's where both report it, else the own frame), and
-    on which GPU."""
+    """Local memory that both sides reserve, and on which GPU.
+
+    Both use the same kind of stack: that of the call tree if both report it, else their own frame.
+    """
     if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
         stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes
     elif (
@@ -152,7 +153,7 @@ def _footprints(
 
 
 def blocks(kernel: Kernel, launches: Launches) -> int | None:
-    """Resident blocks per SM of one kernel on its own target; ``None`` where launch, arch or registers are open."""
+    """Resident blocks per SM of one kernel on its own target; ``None`` if launch, arch or registers are unknown."""
     launch = launches.launch_of(kernel)
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
         return None
@@ -160,18 +161,18 @@ def blocks(kernel: Kernel, launches: Launches) -> int | None:
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """What a change costs at each block size at which the older kernel could be launched."""
+    """Cost of a change at each block size that could launch the older kernel."""
 
     allowed: tuple[int, ...]
-    """Threads per block, in whole warps, up to what the launch bounds of both sides allow."""
+    """Threads per block, in whole warps, up to the limit of both sides' launch bounds."""
     lost: tuple[int, ...]
-    """Those of them at which fewer blocks are resident now."""
+    """Block sizes of these at which fewer blocks are resident than before."""
 
 
 def over_sizes(before: Kernel, after: Kernel, device: str) -> Sizes | None:
-    """What the change costs where the launch is not known; ``None`` where a figure is not known, or no size is allowed.
+    """Cost of the change if the launch is unknown; ``None`` if a metric is unknown, or no block size is allowed.
 
-    Without dynamic shared memory: with some, shared memory binds sooner, and no more sizes lose blocks.
+    Assumes no dynamic shared memory: with some, shared memory limits sooner, and no more sizes lose blocks.
     """
     bounds = [side.launch_bounds.threads for side in (before, after) if side.launch_bounds is not None]
     most = min([LARGEST, *filter(None, bounds)])
@@ -185,7 +186,7 @@ _Taken = tuple[int | None, int | None, int | None]
 
 @lru_cache(maxsize=4096)
 def _over_sizes(before: _Taken, after: _Taken, device: str, most: int) -> Sizes | None:
-    if None in (before[2], after[2]):  # what one side alone reports is no difference
+    if None in (before[2], after[2]):  # a value that only one side reports is no difference
         before, after = (*before[:2], None), (*after[:2], None)
     allowed, lost = [], []
     for threads in sorted({*range(WARP_THREADS, most + 1, WARP_THREADS), most}):

@@ -1,4 +1,4 @@
-"""What is compared between two records of one kernel, what stays unknown, and what is worse than what. Pure."""
+"""Comparison of two records of one kernel: what differs, what is unknown, and what is worse. Pure."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ from spillscan.model.usage import Figure
 from spillscan.naming.identity.code import code, digest
 
 ALLOCATION_UNIT = 8
-"""Registers per thread are allocated in eights on every compute capability from 3.0 to 12.1 (256 a warp)."""
+"""Registers per thread are allocated in units of 8 on compute capability 3.0 to 12.1 (256 per warp)."""
 
 
 _FULL = tuple((each.name, each.get) for each in COMPARED if each.get)
 _BARE = tuple((each.name, each.get) for each in COMPARED if each.get and each.source != "code")
-"""What a kernel has without its machine code."""
+"""Metrics of a kernel without its machine code."""
 _OF_CODE = frozenset(each.name for each in (*COMPARED, *KEYED) if each.source == "code" or "spill" in each.name)
 _LINKED = tuple(each.name for each in COMPARED if each.linker)
-"""What the linker decides of relocatable code."""
+"""Metrics of relocatable code that the linker decides."""
 _CODE = ("binary", "sass", "nvdisasm", "res_usage")
-"""Formats of inputs that show code, or what it takes, and no message of a compiler."""
+"""Formats of inputs with code or its resource usage, but without compiler messages."""
 _ECHOES = ("spill_warning", "local_memory_warning")
-"""Messages that repeat figures; whether they are printed is a matter of options."""
+"""Messages that repeat metrics; options decide whether they are printed."""
 
 
 def allocated(registers: int) -> int:
-    """Registers per thread that the hardware takes for ``registers``: whole allocation steps."""
+    """Registers per thread that the hardware allocates for ``registers``: whole allocation units."""
     return -(-registers // ALLOCATION_UNIT) * ALLOCATION_UNIT
 
 
 def linked_apart(before: Kernel, after: Kernel, *, equal: bool) -> bool:
-    """Whether figures that the linker decides cannot be compared, as only one side gives them before the link. If they
-    are ``equal``, and only the older side's are not final, they did not grow: the link adds, and takes nothing away."""
+    """Whether metrics that the linker decides cannot be compared, because only one side is linked.
+
+    If they are ``equal``, and only the older side is not final, they did not grow: the link never reduces them.
+    """
     return (before.final is False) != (after.final is False) and not (equal and before.final is False)
 
 
 def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Metric, ...]]:
-    """(figures that are known of both sides and differ, figures that are known of one side alone), worst first.
-
-    A figure that is absent on one side is neither equal nor different. Registers of relocatable code before the link
-    and after it are not the same figure. Of code that is the same byte for byte only what stands beside it can differ.
+    """(metrics known on both sides that differ, metrics known on one side only), worst first.
+    A metric missing on one side is neither equal nor different. Registers of relocatable code before and after the link
+    are different metrics. If the code is the same byte for byte, metrics of the code are not compared.
     """
     differing, unknown = [], []
     same_code = digest(before) is not None and digest(before) == digest(after)
     for metric in sides(before, after):
         name, old, new = metric
-        if same_code and name.partition("[")[0] in _OF_CODE:  # another reading of the same bytes is no change
+        if same_code and name.partition("[")[0] in _OF_CODE:  # the same bytes, read differently, are no change
             continue
         if old is None or new is None:
             if old is not new:
@@ -62,7 +63,7 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
 
 
 def reported_alike(before: Kernel, after: Kernel) -> bool:
-    """Whether two records are equal in all that is compared, without a look at each figure."""
+    """Whether two records are equal in all that is compared, decided without reading each metric."""
     return (
         before.usage == after.usage
         and before.sass is after.sass
@@ -72,8 +73,10 @@ def reported_alike(before: Kernel, after: Kernel) -> bool:
 
 
 def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) -> list[Metric]:
-    """(name, before, after) of each figure that may be known of a side, equal or not, worst first; where some are
-    ``wanted``, of which none is kept key by key, only these."""
+    """(name, before, after) of each metric that a side may have, equal or not, worst first.
+
+    ``wanted``: only these metrics, none of which may have keys.
+    """
     old, new = figures(before, wanted), figures(after, wanted)
     apart = [name for name in _LINKED if linked_apart(before, after, equal=old.get(name) == new.get(name))]
     (old if before.final is False else new).update(dict.fromkeys(apart))
@@ -83,7 +86,7 @@ def sides(before: Kernel, after: Kernel, wanted: tuple[str, ...] | None = None) 
 
 
 def other_code(before: Kernel, after: Kernel) -> bool:
-    """Whether the machine code of two kernels is known to differ: by its digest, else by what it holds."""
+    """Whether the machine code of two kernels is known to differ, by its digest, else by its content."""
     for key in (digest, code):
         old, new = key(before), key(after)
         if old is not None and new is not None:
@@ -92,18 +95,20 @@ def other_code(before: Kernel, after: Kernel) -> bool:
 
 
 def same_code(before: Kernel, after: Kernel) -> bool:
-    """Whether the machine code of two kernels is the same, byte for byte: what nobody knows of it has not changed."""
+    """Whether the machine code of two kernels is the same byte for byte, so that unknown values have not changed."""
     return digest(before) is not None and digest(before) == digest(after)
 
 
 def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """``metrics``, worst first."""
+    """``metrics`` sorted worst first."""
     return tuple(sorted(metrics, key=lambda metric: rank(metric[0])))
 
 
 def figures(kernel: Kernel, wanted: tuple[str, ...] | None = None) -> dict[str, int | None]:
-    """The compared figures of one kernel by name, constant banks aside; those of the machine code where it was read.
-    Only ``wanted`` ones, where some are."""
+    """Compared metrics of one kernel by name, without constant banks; those of machine code only if it was read.
+
+    ``wanted``: only these metrics.
+    """
     return {name: get(kernel) for name, get in _getters(kernel.sass is not None, wanted)}
 
 
@@ -113,25 +118,27 @@ def _getters(coded: bool, wanted: tuple[str, ...] | None) -> tuple[tuple[str, Ca
 
 
 class Total(Struct, frozen=True):
-    """A figure over all kernels of two builds."""
+    """A metric summed over all kernels of two builds."""
 
     name: str
-    """Of the figure."""
+    """Name of the metric."""
     before: int
-    """Its sum in the base, of the kernels that report it."""
+    """Sum in the base, over the kernels that report it."""
     after: int
-    """What the changes make of that: what is added and removed counts, too."""
+    """Sum after the changes, including added and removed kernels."""
     up: int
     """Kernels of both builds in which it grew."""
     down: int
     """Kernels of both builds in which it fell."""
     kept: int
-    """By how much it grew in the kernels of both builds together: what went with a kernel is no gain."""
+    """Growth in the kernels that both builds have: a removed kernel is no improvement."""
 
 
 def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str, ...] | None = None) -> list[Total]:
-    """The figures that changed (of ``wanted`` ones, where some are), in the order of coming. What a kernel reserves of
-    a whole GPU is none of them: kernels do not run side by side with all their stacks."""
+    """Sums of the metrics that changed (of ``wanted``, if given), in the order of appearance.
+
+    Memory reserved on a whole GPU is omitted: kernels do not all run at once with their full stacks.
+    """
     grown: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     up: Counter[str] = Counter()
@@ -140,8 +147,8 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
     for change in changes:
         if change.before is not None and change.after is not None:
             moved: Counter[str] = Counter()
-            number = alike.pop(id(change.metrics), 0)  # those that share their metrics at once
-            for name, before, after in _known(change.metrics) if number else ():  # a figure of several devices is one
+            number = alike.pop(id(change.metrics), 0)  # changes that share metrics are counted at once
+            for name, before, after in _known(change.metrics) if number else ():  # devices are added up
                 moved[name.partition("[")[0]] += after - before
             for name, delta in moved.items():
                 grown[name] += number * delta
@@ -160,13 +167,14 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
 
 
 def growth(change: Change, name: str) -> int:
-    """How much larger a figure became; below 0 where it fell, 0 where it did not change or is not known."""
+    """Growth of a metric; negative if it fell, 0 if it did not change or is unknown."""
     return next((after - before for metric, before, after in _known(change.metrics) if metric == name), 0)
 
 
 def moved_to_shared(change: Change) -> bool:
-    """Whether spills went to shared memory, where no spill bytes count them: the code marks more of them there; or,
-    where there are no marks, spill bytes fell while shared memory grew.
+    """Whether spills moved to shared memory, where no spill bytes count them.
+
+    True if the code marks more of them there; without marks, if spill bytes fell while shared memory grew.
     """
     if growth(change, "shared_spills") > 0:
         return True
@@ -176,8 +184,10 @@ def moved_to_shared(change: Change) -> bool:
 
 
 def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(kinds of compiler messages that appeared, that vanished), each in the order printed; none where one of the two
-    was only read as code, which carries no messages."""
+    """(kinds of compiler messages that appeared, kinds that vanished), each in printed order.
+
+    Empty if one side was only read as code, which contains no messages.
+    """
     if not before.advisories and not after.advisories:
         return (), ()
     if not (_has_log(before) and _has_log(after)):
@@ -191,11 +201,11 @@ def _has_log(kernel: Kernel) -> bool:
 
 
 def worst_first(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """New spills, lost blocks, allocation steps, then what else grew; improvements and removed kernels last."""
+    """Changes sorted by new spills, lost blocks, allocated registers, other growth; improvements and removals last."""
     known: dict[object, tuple[int, ...]] = {}
 
     def order(change: Change) -> tuple[tuple[int, ...], str, str, str]:
-        # Changes of equal figures share them. They are kept by those who ask, so that no other takes their place.
+        # Changes with equal metrics share them. Callers keep them alive, so that no other object gets their id.
         kernel = change.kernel
         said = id(change.metrics), id(change.effects), len(change.appeared), change.state
         figures = (*said, kernel.spills if change.state == "added" else None)
@@ -208,7 +218,7 @@ def worst_first(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def _damage(change: Change) -> tuple[int, ...]:
-    """Sort key of what changed, worst first."""
+    """Sort key of a change, worst first."""
     kernel = change.kernel
     grown = {name: after - before for name, before, after in _known(change.metrics)}
     if change.state == "added":
@@ -244,8 +254,10 @@ def _kinds(kernel: Kernel) -> dict[str, None]:
 
 
 def _keyed(figure: Figure, before: Kernel, after: Kernel) -> list[Metric]:
-    """A figure key by key. A bank that a side with banks does not list holds nothing; roles are compared one by one
-    where there are as many of them on both sides, and their number is a figure of its own."""
+    """A metric per key. A bank that a side with banks does not list counts as 0.
+
+    Roles are compared one by one if both sides have as many; their number is a metric of its own.
+    """
     assert figure.get is not None
     old, new = figure.get(before), figure.get(after)
     if not figure.unit and len(old or ()) != len(new or ()):

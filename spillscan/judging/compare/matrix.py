@@ -15,47 +15,47 @@ from spillscan.model.symbols import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 ABSENT = "·"
-"""What people see where a build or arch has no such kernel."""
+"""Cell text if a build or arch does not have the kernel."""
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """Where a cell's kernel was compiled."""
+    """Build and target of a column."""
 
     build: int
-    """Which build, from 0."""
+    """Index of the build."""
     arch: str | None = None
-    """Which target; ``None``: unknown."""
+    """Target; ``None`` if unknown."""
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):
-    """One kernel."""
+    """Records of one kernel."""
 
     kernel: Kernel
-    """The latest record of it."""
+    """Latest record."""
     cells: tuple[Kernel | None, ...]
-    """Its record in each column; ``None`` where that build or arch has no such kernel."""
+    """Record in each column; ``None`` if that build or arch does not have the kernel."""
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
-    """Kernels against archs and builds."""
+    """Kernels by archs and builds."""
 
     builds: tuple[str, ...]
-    """What the builds are called, in the order given."""
+    """Names of the builds, in the order given."""
     columns: tuple[Column, ...]
-    """The archs in order, and for each the builds that have it."""
+    """Archs in order, and for each arch the builds that have it."""
     rows: tuple[KernelRow, ...]
-    """In the order of the builds."""
+    """Rows in the order of the builds."""
     metrics: tuple[str, ...]
-    """What a person wants to see of it; machine formats hold all figures."""
+    """Metrics shown to people; machine formats contain all."""
     launches: Launches = LaunchMap()
-    """How kernels are launched, as far as it is known."""
+    """Launches of kernels, as far as known."""
 
     def values(self, row: KernelRow, metric: str) -> tuple[int | None, ...]:
-        """A figure in each column; ``None`` where the kernel is not there, or its build does not report it."""
+        """Value of a metric in each column; ``None`` if the kernel is absent, or its build does not report it."""
         return tuple(None if cell is None else self.value(cell, metric) for cell in row.cells)
 
     def ranked(self, metric: str) -> list[KernelRow]:
-        """The rows, widest spread of a figure first, then its largest value."""
+        """Rows with the widest spread of a metric first, then by its largest value."""
 
         def order(row: KernelRow) -> tuple[object, ...]:
             values, key = self.values(row, metric), row.kernel.key
@@ -65,8 +65,10 @@ class Matrix(Struct, frozen=True, kw_only=True):
         return sorted(self.rows, key=order)
 
     def value(self, kernel: Kernel, metric: str) -> int | None:
-        """One figure of a kernel: a compared one, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks),
-        or ``resident_blocks``, which is known only where the launch is."""
+        """Value of one metric of a kernel.
+        A compared metric, ``spill_bytes`` (stores and loads), ``constant_bytes`` (all banks), or ``resident_blocks``,
+        which needs the launch.
+        """
         if metric == "resident_blocks":
             return blocks(kernel, self.launches)
         get = figure(metric).get
@@ -77,7 +79,7 @@ class Matrix(Struct, frozen=True, kw_only=True):
 def matrix(
     builds: Sequence[Build], labels: Sequence[str], metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
-    """All kernels of ``builds``, paired from each build to the next as :func:`pair` does, within their archs."""
+    """Matrix of all kernels of ``builds``, paired from each build to the next by :func:`pair`, within their archs."""
     columns = [
         Column(build=at, arch=arch)
         for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
@@ -98,7 +100,7 @@ def matrix(
 
 
 def spread(values: Sequence[int | None]) -> int:
-    """Largest less smallest of what is known."""
+    """Difference between the largest and the smallest known value."""
     known = [value for value in values if value is not None]
     return max(known) - min(known) if known else 0
 
@@ -107,7 +109,7 @@ Cells = list[Kernel | None]
 
 
 def _by_build(builds: Sequence[Build]) -> list[Cells]:
-    """A list of cells a kernel and arch, one cell a build: its record there."""
+    """Cells of each kernel and arch: its record in each build."""
     rows: list[Cells] = []
     for at, build in enumerate(builds):
         latest = [next(cell for cell in reversed(cells) if cell is not None) for cells in rows]
@@ -128,7 +130,7 @@ def _by_build(builds: Sequence[Build]) -> list[Cells]:
 
 
 def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
-    """Rows of one kernel on several archs become one: by symbol; namesakes of one arch by unit, then in order."""
+    """Rows merged over the archs of a kernel, by symbol; same-named kernels of one arch by unit, then in order."""
     groups: dict[tuple[bool, str], dict[str | None, list[Cells]]] = {}
     for cells in rows:
         kernel = next(cell for cell in cells if cell is not None)

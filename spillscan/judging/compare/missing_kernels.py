@@ -1,7 +1,7 @@
-"""Kernels that the newer build does not have: deleted, or only not compiled this time.
+"""Kernels that the newer build does not have: deleted, or just not compiled this time.
 
-The newer build shows that a kernel was deleted where it compiled the kernel's unit for its arch, and the kernel is not
-in what came of it. Everywhere else kernels may be missing whose figures got worse. Pure.
+A kernel was deleted if the newer build compiled its unit for its arch and the output does not contain it. Otherwise,
+kernels may be missing whose metrics got worse. Pure.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from spillscan.naming.identity.libraries import below_root, library_of
 from spillscan.output.nouns import count
 
 FEW = 3
-"""So many kernels may be gone from a build whose units are not known, if they are no more than one in ``SHARE``. A
-commit that deletes kernels deletes one or two; a source that was not compiled takes all of its kernels along."""
+"""Kernels that may be gone from a build with unknown units, if they are at most one in ``SHARE``.
+
+A commit that deletes kernels deletes one or two; a source that was not compiled takes all of its kernels along.
+"""
 SHARE = 4
 _NAMED = 3
-"""How many kernels a message names."""
+"""Kernels named in a message."""
 
 _Group = tuple[str, str | None]
 """A unit and a family of archs."""
 
 
 def nothing_in_common(base: Build, head: Build) -> list[Gap]:
-    """A gap where no kernel of ``base`` could have a counterpart in ``head``."""
+    """A gap if no kernel of ``base`` can have a counterpart in ``head``."""
     if not base.kernels or not head.kernels:
         return []
     families = _families(base)
@@ -43,9 +45,10 @@ def nothing_in_common(base: Build, head: Build) -> list[Gap]:
 
 
 def missing_kernels(changes: Iterable[Change], base: Build, head: Build) -> list[Gap]:
-    """What the removed kernels among ``changes`` leave open. ``base`` and ``head`` are the whole builds: what was
-    compiled shows in kernels that are not compared, too. None may be gone of a unit or an arch that is missing, and few
-    if the units are unknown."""
+    """Gaps for removed kernels among ``changes`` that may only be missing.
+    ``base`` and ``head`` are the whole builds: kernels that are not compared also show what was compiled. No kernel may
+    be gone if its unit or arch is missing, and only few if the units are unknown.
+    """
     gone = [change.before for change in changes if change.state == "removed" and change.before]
     if not gone or not head.kernels:
         return []
@@ -58,9 +61,10 @@ def missing_kernels(changes: Iterable[Change], base: Build, head: Build) -> list
 def _unexplained(
     gone: Sequence[Kernel], base: Build, head: Build, places: _Places
 ) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
-    """The kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and those whose unit is not
-    known in one of the builds. A binary holds all of its code: what is not there is gone; and what the report of a unit
-    does not show that was compiled again."""
+    """Kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and whose unit is unknown.
+    Kernels missing from a binary are deleted, since it contains all of its code; so are those missing from the report
+    of a unit that was compiled again.
+    """
     compiled = _compiled(base, head, places)
     units = {unit for unit, _ in compiled}
     unit_of, compiled_whole = base.unit_names(), head.compiled()
@@ -80,7 +84,7 @@ def _unexplained(
             continue
         elif (place, family) in compiled:
             if not unit and not whole and kernel.role != "function":
-                unknown.append(kernel)  # one log of many sources
+                unknown.append(kernel)  # one log for many sources
         elif place in units:
             by_arch[place, kernel.key.arch].append(kernel)
         elif place and not (unit and nameless):
@@ -91,8 +95,10 @@ def _unexplained(
 
 
 def _holds_nameless(base: Build, head: Build) -> bool:
-    """Whether a unit may be in ``head`` whose name is not: some kernels there have no unit, and the base does not say
-    of each which one it is of."""
+    """Whether ``head`` may contain a unit without naming it.
+
+    True if kernels there have no unit, and the base does not assign each of them to a single one.
+    """
     units: dict[str, set[str]] = defaultdict(set)
     for kernel in base.kernels:
         units[canonical(kernel.key.symbol)].add(kernel.key.unit)
@@ -103,8 +109,11 @@ def _holds_nameless(base: Build, head: Build) -> bool:
 
 
 def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
-    """What the head compiled of the units of the base: those that it names, and those that bear another name there
-    now, as half of the kernels show which only that unit had. Where a log names no units, the input stands for them."""
+    """Units of the base that the head compiled: those that it names, and those that have another name there.
+
+    A unit has another name if the head has half of the kernels that only this unit had. In logs that name no units, the
+    inputs take their place.
+    """
     owners: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for kernel in base.kernels:
         owners[canonical(kernel.key.symbol), arch_family(kernel.key.arch)].add(places.of(kernel))
@@ -131,33 +140,33 @@ def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
 
 
 class _Places:
-    """Where kernels of one build stand: in a library, else in a unit, else in an input, whatever folder was given."""
+    """Places of the kernels of one build: the library, else the unit, else the input, whatever folder was given."""
 
     def __init__(self, build: Build) -> None:
         self._below = cache(below_root(build.kernels))
         self._several = len({library_of(kernel, self._below) for kernel in build.kernels}) > 1
 
     def input(self, kernel: Kernel) -> str:
-        """The input below the folder that all have in common."""
+        """Input, relative to the folder common to all."""
         return self._below(kernel.origins[0].input) if kernel.origins else ""
 
     def unit(self, kernel: Kernel) -> str:
-        """Its library, or its object; empty where nothing names one. The number of a copy is no name."""
+        """Library or object of the kernel; empty if neither is named. The number of a copy is no name."""
         library = library_of(kernel, self._below) if self._several else ""
         return library or ("" if kernel.key.unit.startswith("#") else kernel.key.unit)
 
     def of(self, kernel: Kernel) -> str:
-        """The unit, else the input."""
+        """Unit, else input."""
         return self.unit(kernel) or self.input(kernel)
 
 
 def _stem(unit: str) -> str:
-    """``obj/gemm.cu.o`` -> ``gemm``."""
+    """``gemm`` for ``obj/gemm.cu.o``."""
     return PurePosixPath(unit).name.partition(".")[0]
 
 
 def _few(base: Build) -> int:
-    """How many kernels may be gone where nothing says which sources were compiled."""
+    """Number of kernels that may be gone if the compiled sources are unknown."""
     return max(1, min(FEW, len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"}) // SHARE))
 
 

@@ -1,4 +1,4 @@
-"""What changed between two builds. Pure: two builds in, changes out."""
+"""Changes between two builds. Pure: two builds in, changes out."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ from spillscan.naming.identity.renames import Renames
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
-"""Kinds of messages that name no kernel, by the gap that says so."""
+"""Kinds of messages that may lack their kernel, by the code of the issue that reports this."""
 
 __all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """All pairs of two builds, sorted out."""
+    """All pairs of two builds, by result."""
 
     changes: tuple[Change, ...] = ()
     """Added, removed, renamed and changed kernels, worst first."""
     unsettled: tuple[Change, ...] = ()
-    """Pairs in which nothing is known to differ, but a build does not report all that the other reports, or neither
-    reports registers or spills."""
+    """Pairs without a known difference, but with values that one or both builds do not report.
+
+    These are values that the other build reports, or registers or spills that neither reports.
+    """
     recoded: tuple[Change, ...] = ()
-    """Pairs of equal figures and other machine code."""
+    """Pairs with equal metrics and different machine code."""
     equal: tuple[Change, ...] = ()
-    """Pairs in which nothing differs, where they were asked for."""
+    """Pairs without any difference, if requested."""
 
 
 def diff(base: Build, head: Build, launches: Launches | None = None, devices: Sequence[str] = ()) -> Changes:
-    """Added, removed and changed kernels, worst first; kernels that are not known to have changed are left out."""
+    """Added, removed and changed kernels, worst first; kernels that are not known to have changed are omitted."""
     return Changes(comparison(base, head, launches, devices).changes)
 
 
@@ -59,10 +61,10 @@ def comparison(
     all_pairs: bool = False,
     stated: Renames = (),
 ) -> Comparison:
-    """:func:`diff`, and the pairs that cannot be judged; ``all_pairs``: also those in which nothing differs.
+    """:func:`diff`, and the pairs that cannot be decided; ``all_pairs``: also those without any difference.
 
-    ``launches`` says how kernels are launched, ``devices`` (``H200``, ``sm_86``) on what; by default each kernel's
-    own target. ``stated``: renames that the user states.
+    ``launches`` are those of the kernels, ``devices`` (``H200``, ``sm_86``) the devices to run on, by default each
+    kernel's own target. ``stated``: renames stated by the user.
     """
     base, head = base.named, head.named
     changes: list[Change] = []
@@ -97,7 +99,7 @@ def comparison(
 
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
-    """Figures, by name, that are unknown of one of several kernels of a key: which of them is which is not known."""
+    """Names of metrics that are unknown for an ambiguous kernel, by key: same-named kernels cannot be told apart."""
     found: dict[KernelKey, set[str]] = defaultdict(set)
     for kernel in kernels:
         if kernel.confidence == "ambiguous":
@@ -106,8 +108,10 @@ def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
 
 
 def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
-    """The change, in which figures of these names are not known to differ, since a namesake may be the one that had
-    them, nor new messages of these kinds, since an earlier one that names no kernel may have been this kernel's.
+    """The change, without differences that may be due to a same-named kernel or a message without a kernel.
+
+    ``names``: metrics that a same-named kernel may have had. ``kinds``: messages that an earlier one, which names no
+    kernel, may have given for this kernel.
     """
     kept = tuple(metric for metric in change.metrics if metric[0] not in names)
     appeared = tuple(kind for kind in change.appeared if kind not in kinds)
@@ -117,12 +121,12 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
 
 
 def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
-    """What differs between two records of one kernel; ``None`` where they are known to be equal."""
+    """Change between two records of one kernel; ``None`` if they are known to be equal."""
     return _changed(before, after, launches, devices, {})
 
 
 _Known = dict[object, tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]]
-"""What differs, what is unknown, and what that makes of residency: by all of a pair that it follows from."""
+"""Differing metrics, unknown metrics, and effects, by everything of a pair that they depend on."""
 
 
 def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known) -> Change | None:
@@ -150,7 +154,7 @@ def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequenc
 def _differences(
     before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known
 ) -> tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]:
-    """(what differs, what one side alone reports, residency); kernels of equal figures are compared once."""
+    """(differing metrics, metrics of one side only, effects); kernels with equal records are compared once."""
     facts = _facts(before, launches), _facts(after, launches)
     made = known.get(facts) if None not in facts else None
     if made is None:
@@ -165,7 +169,7 @@ def _differences(
 
 
 def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
-    """All of a kernel that differences follow from; ``None`` where its code is known, too."""
+    """Everything of a kernel that differences depend on; ``None`` if its code is known, too."""
     if kernel.sass is not None:
         return None
     launch = kernel.launch, launches.launch_of(kernel)
@@ -173,5 +177,5 @@ def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
 
 
 def _settled(kernel: Kernel) -> bool:
-    """Whether the record says what a gate must know."""
+    """Whether the record contains what a gate needs."""
     return kernel.spills is not None and (kernel.role == "function" or kernel.usage.registers is not None)

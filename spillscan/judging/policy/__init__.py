@@ -1,9 +1,8 @@
-"""What a team demands of its kernels; the same for every command that judges.
+"""Policy: what a team requires of its kernels, the same for every command that checks.
 
-A policy is made of layers: defaults, a file (``spillscan.yaml`` or ``[tool.spillscan]``), the environment, the command
-line. Each gives settings, and entries that hold for the kernels which their globs name; what comes later wins, key by
-key. ``Policy.terms_of(kernel)`` is what all of them together demand of one kernel. Everything here is pure but
-``reading.load``, which finds and reads the file.
+A policy consists of layers: defaults, the file ``spillscan.yaml``, the command line. Each has settings, and entries for
+the kernels that their patterns match; later ones win, key by key. ``Policy.terms_of(kernel)`` is the result for one
+kernel. Everything here is pure except ``reading.load``, which finds and reads the file.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Policy"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the policy when it is first asked for: parsing arguments needs only ``keys.py``."""
+    """Import the policy on first use: parsing arguments needs only ``file.py``."""
     if name != "Policy":
         raise AttributeError(f"module 'spillscan.judging.policy' has no attribute {name!r}")
     from spillscan.judging.policy.effective import Policy

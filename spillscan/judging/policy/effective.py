@@ -1,6 +1,4 @@
-"""What holds when all layers have spoken. Pure: layers in, terms of kernels and of files out, and the gaps that are
-accepted on record.
-"""
+"""Result of all layers. Pure: layers in; terms of kernels and files out, and accepted findings and gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from spillscan.naming.identity import canonical
 from spillscan.occupancy.launches import overruling, settled
 
 DEFAULT = "default"
-"""Origin of what the policy does not say."""
+"""Origin of values that no layer sets."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -31,26 +29,26 @@ class Acceptance(Struct, frozen=True, kw_only=True):
     """One entry of ``accept``."""
 
     rule: str = ""
-    """Of the findings; empty: it accepts gaps."""
+    """Rule of the findings; empty if it accepts gaps."""
     gap: str = ""
-    """Kind of the gaps; empty: it accepts findings."""
+    """Kind of the gaps; empty if it accepts findings."""
     kernel: str = "*"
-    """Pattern that a name of the kernel must fit; of a gap without a kernel, its unit, arch or input."""
+    """Pattern that a name of the kernel must match; for a gap without a kernel, its unit, arch or input."""
     arch: tuple[str, ...] = ("*",)
-    """Patterns of archs, likewise."""
+    """Patterns, one of which the arch must match."""
     reason: str
-    """Why, in the team's words."""
+    """Reason, in the team's words."""
     until: date | None = None
-    """Last day on which it holds (UTC); ``None``: no end."""
+    """Last day on which it holds (UTC); ``None`` if it does not expire."""
     origin: str
-    """Its place."""
+    """Place of the entry: file and line, or option."""
 
     def holds(self, today: date) -> bool:
         """Whether it has not expired."""
         return self.until is None or self.until >= today
 
     def covers(self, gap: Gap) -> bool:
-        """Whether it is about ``gap``."""
+        """Whether the entry is about ``gap``."""
         if self.gap != gap.code or (gap.kernel is not None and not self._of_arch(gap.kernel)):
             return False
         names = [*gap.names, gap.origin.input if gap.origin else ""]
@@ -59,7 +57,7 @@ class Acceptance(Struct, frozen=True, kw_only=True):
         return compiled(self.kernel).fits(text_of(names), names)
 
     def covers_finding(self, finding: Finding) -> bool:
-        """Whether it is about ``finding``: by a name of its kernel in this checkout, or its canonical symbol."""
+        """Whether the entry is about ``finding``, by a name of its kernel in this checkout or its canonical symbol."""
         if self.rule != finding.rule or not self._of_arch(finding.kernel):
             return False
         names = [*names_of(finding.kernel.named_by), *names_of(canonical(finding.kernel.key.symbol))]
@@ -71,7 +69,7 @@ class Acceptance(Struct, frozen=True, kw_only=True):
 
 
 class Setting(Struct, Generic[T_co], frozen=True):
-    """A value, and who said so."""
+    """A value and its origin."""
 
     value: T_co
     """The value."""
@@ -80,10 +78,10 @@ class Setting(Struct, Generic[T_co], frozen=True):
 
 
 class Override(Struct, frozen=True, kw_only=True):
-    """What holds for the kernels that it names."""
+    """Settings of the kernels that it matches."""
 
     match: tuple[str, ...] = ()
-    """Patterns of names; a kernel must fit one of them. Empty: every kernel."""
+    """Patterns of names, one of which a kernel must match; if empty, it matches every kernel."""
     arch: tuple[str, ...] = ()
     """Patterns of archs, likewise."""
     unit: tuple[str, ...] = ()
@@ -93,40 +91,39 @@ class Override(Struct, frozen=True, kw_only=True):
     levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
     """Severities by rule id."""
     launch: Setting[Launch] | None = None
-    """How these kernels are launched."""
+    """Launch of these kernels."""
     reason: str = ""
-    """Why, in the team's words."""
+    """Reason, in the team's words."""
     origin: str = ""
-    """Where it begins."""
+    """Place where the entry begins."""
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """What one place said: a file, or the command line."""
+    """Settings from one source: a file, or the command line."""
 
     settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
-    """By key; limits hold for every kernel."""
+    """Settings by key; limits apply to every kernel."""
     levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
     """Severities by rule id, for every kernel."""
     entries: tuple[Override, ...] = ()
-    """In order; they win over the layer's own settings, and the last of them over the others."""
+    """Entries in order; they win over the layer's own settings, and later ones over earlier ones."""
     accept: tuple[Acceptance, ...] = ()
-    """Findings and gaps that are accepted."""
+    """Accepted findings and gaps."""
     renamed: tuple[tuple[str, str], ...] = ()
     """(old, new) names of kernels; globs."""
     strict: bool = False
-    """Whether anything that was not understood is fatal."""
+    """Whether anything that was not understood counts as a gap."""
 
 
 class Matcher:
-    """Which entries of a policy name which kernels, for very many kernels.
-
-    Each pattern of each entry is a bit. Distinct symbols, archs and units are tried once and leave a mask of bits; a
-    kernel's mask is what its three leave in common. Remembers what it has tried; entries never change.
+    """Entries of a policy that match a kernel, for very many kernels.
+    Each pattern of each entry is a bit. Distinct names, archs and units are matched once, which gives a mask of bits
+    each; a kernel's mask is the intersection of its three. Masks are cached; entries never change.
     """
 
     def __init__(self, entries: Sequence[Override]) -> None:
         self.lines = [(index, pattern) for index, entry in enumerate(entries) for pattern in entry.match or ("*",)]
-        """(index of the entry, pattern) of each bit, from the lowest on."""
+        """(index of the entry, pattern) of each bit, the lowest first."""
         ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
         everything = compiled("*")
         self._always = sum(bit for pattern, bit in ready if pattern == everything)
@@ -139,13 +136,13 @@ class Matcher:
         self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
-        """Whether each pattern names every kernel."""
+        """Whether each pattern matches every kernel."""
         self._names: dict[str | Tuned, int] = {}
         self._archs: dict[str, int] = {}
         self._units: dict[str, int] = {}
 
     def mask(self, kernel: Kernel) -> int:
-        """The bits that name ``kernel``."""
+        """Bits of the patterns that match ``kernel``."""
         if self.for_all:
             return self._always
         key, called = kernel.key, kernel.named_by
@@ -162,7 +159,7 @@ class Matcher:
         return named & self._archs[arch] & self._units[unit]
 
     def _named(self, called: str | Tuned) -> int:
-        """The bits of the patterns that fit a name of a kernel; names are spelled out only where one is asked for."""
+        """Bits of the patterns that match a name of a kernel; names are only expanded if there are patterns."""
         if not self._by_name and not self._by_pattern:
             return self._always
         names = names_of(called)
@@ -170,18 +167,18 @@ class Matcher:
         found = self._always
         for name in names:
             found |= self._by_name.get(name, 0)
-        for needle, bit, is_whole in self._by_pattern:  # Pattern.fits, spelled out: this runs millions of times
+        for needle, bit, is_whole in self._by_pattern:  # Pattern.fits, inlined: this runs millions of times
             if needle in text and (is_whole is None or any(map(is_whole, names))):
                 found |= bit
         return found
 
     def entries(self, mask: int) -> list[int]:
-        """Indices of the entries of which a bit stands in ``mask``, in order, each once."""
+        """Indices of the entries with a bit in ``mask``, in order, without repetition."""
         return list(dict.fromkeys(index for bit, (index, _) in enumerate(self.lines) if mask >> bit & 1))
 
 
 def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
-    """The bits of all whose patterns fit ``name``, and of those that have none."""
+    """Bits of all choices whose patterns match ``name``, or that have no patterns."""
     text = text_of((name,))
     return sum(
         bit for patterns, bit in choices if not patterns or any(compiled(p).fits(text, (name,)) for p in patterns)
@@ -189,83 +186,83 @@ def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
 
 
 class Policy(Struct, frozen=True, eq=False, dict=True):
-    """Layers from weak to strong; without any, the defaults."""
+    """Layers, the weakest first; without any, the defaults."""
 
     layers: tuple[Layer, ...] = ()
-    """The file's, the command line's."""
+    """Layers of the file and of the command line."""
     day: date | None = None
-    """The day on which entries of ``accept`` hold or not; ``None``: today."""
+    """Day for which the expiry of ``accept`` entries is checked; ``None``: today."""
 
     own: Layer | None = None
-    """The change's own file, if the layers are those of a merge base."""
+    """Layer of the change's own file, if ``layers`` are those of a merge base."""
     is_known: Callable[[Kernel], bool] | None = None
-    """Whether the merge base's baseline has a kernel: launches of the change's own file count for others."""
+    """Whether the merge base's baseline has a kernel; launches in the change's own file apply to other kernels."""
 
     @cached_property
     def today(self) -> date:
-        """:attr:`day`, else this day in UTC."""
+        """:attr:`day`, else the current day in UTC."""
         return self.day or datetime.now(UTC).date()
 
     def setting(self, name: str) -> Setting[Any]:
-        """What holds for the key ``name``, unless an entry says another for some kernels."""
+        """Value of the key ``name``, unless an entry sets another for some kernels."""
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
         return said[-1] if said else Setting(keys()[name].default, DEFAULT)
 
     @property
     def fail_on(self) -> str:
-        """Mildest severity that fails a gate, or ``never``."""
+        """Lowest severity that fails a gate, or ``never``."""
         return str(self.setting("fail_on").value)
 
     @property
     def strict(self) -> bool:
-        """Whether anything that was not understood is fatal."""
+        """Whether anything that was not understood counts as a gap."""
         return any(layer.strict for layer in self.layers)
 
     @property
     def expect_kernels(self) -> int | None:
-        """Fewest kernels that a build must have."""
+        """Minimum number of kernels in a build."""
         value = self.setting("expect_kernels").value
         return value if isinstance(value, int) else None
 
     @property
     def baseline(self) -> str | None:
-        """File of known findings."""
+        """Path of the baseline."""
         value = self.setting("baseline").value
         return value if isinstance(value, str) else None
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Devices on which resident blocks count; empty: each kernel's own arch."""
+        """Devices whose resident blocks count; empty: each kernel's own arch."""
         value = self.setting("devices").value
         return value if isinstance(value, tuple) else ()
 
     @property
     def require_archs(self) -> tuple[str, ...]:
-        """What every binary must hold code for."""
+        """Archs that every binary must have code for."""
         value = self.setting("require_archs").value
         return value if isinstance(value, tuple) else ()
 
     @property
     def driver_release(self) -> str | None:
-        """CUDA release whose drivers must take all PTX."""
+        """CUDA release whose drivers must accept all PTX."""
         value = self.setting("driver_release").value
         return value if isinstance(value, str) else None
 
     @property
     def max_file_bytes(self) -> int | None:
-        """Most bytes that a file may have, as it is stored."""
+        """Maximum size of a file as stored, in bytes."""
         value = self.setting("max_file_bytes").value
         return value if isinstance(value, int) else None
 
     @property
     def renamed(self) -> tuple[tuple[str, str], ...]:
-        """(old, new) names of kernels that were renamed; globs."""
+        """(old, new) names of renamed kernels; globs."""
         layers = (*self.layers, *([self.own] if self.own is not None else ()))
         return tuple(dict.fromkeys(pair for layer in layers for pair in layer.renamed))
 
     @property
     def accept(self) -> tuple[Acceptance, ...]:
-        """Entries of all layers, the strongest first."""
+        """``accept`` entries of all layers, the strongest first."""
         return tuple(each for layer in reversed(self.layers) for each in layer.accept)
 
     def acceptance(self, gap: Gap) -> Gap:
@@ -275,7 +272,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return gap if found is None else structs.replace(gap, accepted=found.reason)
 
     def accepted(self, findings: Iterable[Finding]) -> list[Finding]:
-        """``findings``, those marked that an entry accepts today."""
+        """``findings``, marked as suppressed if an entry accepts them today."""
         entries = [each for each in self.accept if each.rule and each.holds(self.today)]
         made = []
         for finding in findings:
@@ -289,7 +286,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:
-        """Entries of all layers, from weak to strong; a layer's own settings stand before its entries, for all."""
+        """Entries of all layers, the weakest first; a layer's own settings come first, as an entry for all kernels."""
         found = []
         for layer in self.layers:
             limits = {name: setting for name, setting in layer.settings.items() if name in LIMITS}
@@ -299,8 +296,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return tuple(found)
 
     def terms_of(self, kernel: Kernel) -> Terms:
-        """What holds for ``kernel``. Cheap: kernels that the same entries name and that are launched alike share their
-        terms."""
+        """Terms for ``kernel``; kernels with the same entries and launch share the object, so that this is cheap."""
         if self.is_known is not None and self._of_new is not None and not self.is_known(kernel):
             return self._of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
@@ -318,8 +314,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return terms
 
     def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
-        """What holds for any of ``kernels``, each once."""
-        if self._matcher.for_all and self._of_new is None:  # they differ by how they are launched alone
+        """Distinct terms of ``kernels``."""
+        if self._matcher.for_all and self._of_new is None:  # only launches differ
             own = [
                 kernel
                 for kernel in kernels
@@ -330,15 +326,15 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
-        """How ``kernel`` is launched; ``None`` where neither the policy nor the kernel itself says."""
+        """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""
         return self.terms_of(kernel).launch
 
     def said_of(self, kernel: Kernel) -> Override:
-        """All that is said of ``kernel``, each value with its origin; what no layer says is left out."""
+        """All settings for ``kernel``, each with its origin; defaults are omitted."""
         return self._said(self._matcher.mask(kernel))
 
     def in_force(self) -> tuple[Override, ...]:
-        """The entries that name kernels, without what a stronger layer overrules for all, and without empty ones."""
+        """Entries for kernels, without settings that a stronger layer overrides for all, and without empty entries."""
         found: list[Override] = []
         for number, layer in enumerate(self.layers):
             above = self.layers[number + 1 :]
@@ -352,7 +348,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return tuple(found)
 
     def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Override, str]]:
-        """(entry, pattern) of those that name none of ``kernels``, in order; ``*`` where an entry has no ``match``."""
+        """(entry, pattern) of patterns that match none of ``kernels``, in order; ``*`` if an entry has no ``match``."""
         seen = 0
         for kernel in kernels:
             seen |= self._matcher.mask(kernel)
@@ -361,8 +357,10 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return [(entry, pattern) for entry, pattern in found if entry.match or entry.arch or entry.unit]
 
     def overruled(self, kernels: Iterable[Kernel]) -> list[tuple[Override, list[Kernel]]]:
-        """(entry, kernels) whose code says another block size than the entry that names them, which then
-        does not count. What an entry says of all kernels is meant for those that say nothing."""
+        """(entry, kernels) for kernels whose code sets another block size than the entry, which is then ignored.
+
+        An entry for all kernels is meant for those that set no block size, and is not reported.
+        """
         found: dict[int, list[Kernel]] = {}
         entries = self.entries
         for kernel in kernels:
@@ -377,7 +375,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _of_new(self) -> Policy | None:
-        """The policy for kernels that the merge base does not have."""
+        """Policy for kernels that the merge base does not have."""
         entries = [
             replace(each, settings={}, levels={}) for each in (self.own.entries if self.own else ()) if each.launch
         ]
@@ -392,7 +390,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _terms(self) -> dict[tuple[int, Launch | None], Terms]:
-        """By mask and launch; ``None``: as the policy has the launch."""
+        """Terms by mask and launch; ``None`` stands for the launch in the policy."""
         return {}
 
     def _said(self, mask: int) -> Override:

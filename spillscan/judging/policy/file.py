@@ -1,7 +1,7 @@
-"""The policy file: each key once, with its type, default and meaning.
+"""Policy file: each key once, with its type, default and meaning.
 
-``msgspec`` checks a file against these types, the JSON schema is made of them, and options are read as if they stood in
-a file. The place of a mistake is found by its path.
+``msgspec`` checks a file against these types, the JSON schema is made of them, and options are read as if they were in
+a file. A mistake is located by its path in the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spillscan.model.nodes import Node, described
 from spillscan.output.errors import UsageError, nearest
 
 LARGEST = 2**31 - 1
-"""No figure of a kernel is larger."""
+"""Largest value that a policy accepts."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Limit = Count | Literal["none"]
 """``none`` lifts a limit that another entry or layer sets."""
 Bytes = Annotated[int, Meta(ge=0, le=2**50)] | Literal["none"]
-Word = Annotated[str, Meta(min_length=1)]  # no pattern: msgspec 0.22 frees one that types share too often
+Word = Annotated[str, Meta(min_length=1)]  # no pattern: msgspec 0.22 over-releases one that types share
 Words = Word | Annotated[list[Word], Meta(min_length=1)]
 FailOn = Literal["error", "warning", "note", "never"]
 Level = Literal["error", "warning", "note", "off"]
@@ -35,11 +35,11 @@ def _says(text: str) -> Meta:
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A mapping of the file."""
+    """A mapping in the file."""
 
 
 class LaunchEntry(_Table, frozen=True):
-    """How kernels are launched."""
+    """Launch of kernels."""
 
     threads_per_block: Annotated[int, Meta(ge=1, le=1024)]
     dynamic_shared_bytes: Count = 0
@@ -67,7 +67,7 @@ class Limits(_Table, frozen=True):
 
 
 class KernelEntry(Limits, frozen=True):
-    """What holds for the kernels that it names; of entries that name a kernel, the last wins, key by key."""
+    """Settings of the kernels that it matches; of several entries for a kernel, the last wins, key by key."""
 
     match: Annotated[Words, _says("globs or re: patterns on kernel names")] = "*"
     arch: Annotated[Words, _says("globs on archs")] = "*"
@@ -77,7 +77,7 @@ class KernelEntry(Limits, frozen=True):
 
 
 class AcceptEntry(_Table, frozen=True):
-    """Findings of a rule, or gaps of a kind, that are accepted."""
+    """Accepted findings of a rule, or accepted gaps of a kind."""
 
     reason: Annotated[Word, _says("why it is accepted")]
     rule: Annotated[str | None, _says("a rule, such as spill")] = None
@@ -88,7 +88,7 @@ class AcceptEntry(_Table, frozen=True):
 
 
 class PolicyFile(Limits, frozen=True):
-    """All of it."""
+    """A policy file."""
 
     version: Literal[1] = 1
     fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
@@ -110,11 +110,11 @@ class PolicyFile(Limits, frozen=True):
 
 
 class Key(NamedTuple):
-    """A key that holds one value."""
+    """A key with a single value."""
 
     name: str
     default: Any
-    """``None``: not set."""
+    """``None`` if it is not set."""
     help: str
     per_kernel: bool
     """Whether an entry of ``kernels`` may set it."""
@@ -126,7 +126,7 @@ SETTINGS = ("fail_on", "expect_kernels", "devices", "require_archs", "driver_rel
 
 @cache
 def keys() -> Mapping[str, Key]:
-    """The keys that hold one value, limits first."""
+    """Keys with a single value, limits first."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(PolicyFile)}
     properties = schema()["$defs"]["PolicyFile"]["properties"]
     return {
@@ -136,7 +136,7 @@ def keys() -> Mapping[str, Key]:
 
 
 def value_of(value: Any) -> Any:
-    """What a key's value means: a list of words as a tuple, ``none`` as ``None``."""
+    """A key's value as the policy uses it: a list of words as a tuple, ``none`` as ``None``."""
     return tuple(value) if isinstance(value, list) else None if value == "none" else value
 
 
@@ -164,7 +164,7 @@ def schema() -> dict[str, Any]:
 
 
 def policy_file(root: Node) -> PolicyFile:
-    """The content of a file. Raises :class:`UsageError` with the place of the first mistake."""
+    """Content of a file. Raises :class:`UsageError` with the place of the first mistake."""
     for table in (root, *items(root, "kernels")):
         if isinstance(table.value, Mapping) and "severity" in table.value:
             _check_severity(table.value["severity"])
@@ -175,7 +175,7 @@ def policy_file(root: Node) -> PolicyFile:
 
 
 def items(root: Node, name: str) -> Sequence[Node]:
-    """The nodes of a list of the file."""
+    """Nodes of a list in the file."""
     found = root.value.get(name) if isinstance(root.value, Mapping) else None
     listed = found.value if found is not None else ()
     return listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
@@ -198,7 +198,7 @@ _FIELD = re.compile(r"Object (?P<problem>contains unknown|missing required) fiel
 
 
 def _mistake(root: Node, said: str) -> UsageError:
-    """msgspec's complaint as one line with its place."""
+    """Error of msgspec as one line with its place."""
     match = _SAID.fullmatch(said)
     assert match
     node, name, expected = root, "", schema()["$defs"]["PolicyFile"]
@@ -220,7 +220,7 @@ def _mistake(root: Node, said: str) -> UsageError:
 
 
 def _resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping, behind references and alternatives."""
+    """Schema of a mapping, with references and alternatives resolved."""
     for each in (part, *part.get("anyOf", ())):
         if "$ref" in each:
             found: dict[str, Any] = schema()["$defs"][each["$ref"].rpartition("/")[2]]
@@ -229,7 +229,7 @@ def _resolved(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inner(part: dict[str, Any], key: str) -> Any:
-    """The schema of a key, or of the items of a list."""
+    """Schema of a key, or of the items of a list."""
     whole = _resolved(part)
     if key:
         return whole["properties"].get(key, {}) if "properties" in whole else whole.get("additionalProperties", {})
@@ -238,7 +238,7 @@ def _inner(part: dict[str, Any], key: str) -> Any:
 
 
 def _phrase(part: dict[str, Any]) -> str:
-    """What a schema expects: ``a whole number ≥ 0 or none``."""
+    """Values that a schema accepts: ``a whole number ≥ 0 or none``."""
     if "anyOf" in part:
         return " or ".join(_phrase(each) for each in part["anyOf"] if each.get("type") != "null")
     if "enum" in part:

@@ -1,4 +1,4 @@
-"""Layers of a policy: of a file and of options; :func:`load` finds and reads the file, and only it touches files."""
+"""Policy layers from a file and from options. Only :func:`load` accesses files, which it finds and reads."""
 
 from __future__ import annotations
 
@@ -37,20 +37,22 @@ from spillscan.output.files import read_text
 
 NAME = "spillscan.yaml"
 LARGEST_BYTES = 8 << 20
-"""No policy is larger; a larger file was named by mistake."""
+"""Largest policy file; a larger file was named by mistake."""
 
 
 def load(options: Layer, *, config: str | None, search: bool, today: date | None = None) -> Policy:
-    """The policy that holds: defaults < file < options. ``config`` names the file; without it, it is searched for if
-    ``search`` allows. Raises :class:`UsageError` with the place of the first mistake."""
+    """Policy in effect: defaults < file < options.
+    ``config`` names the file; without it, the file is searched for if ``search`` is set. Raises :class:`UsageError`
+    with the place of the first mistake.
+    """
     path = config or (find() if search else None)
     return Policy((*([read(path)] if path else []), options), day=today)
 
 
 def find(folder: str | os.PathLike[str] = ".") -> str | None:
-    """The policy file of ``folder`` or the nearest of its parents that has one, up to the root of the repository.
+    """Policy file of ``folder``, or of the nearest of its parents that has one, up to the root of the repository.
 
-    Outside of a repository only ``folder`` itself counts: what lies above it is not the project's.
+    Outside a repository, only ``folder`` itself counts: the folders above it are not part of the project.
     """
     folders = [os.path.realpath(folder)]
     while (above := os.path.dirname(folders[-1])) != folders[-1]:
@@ -66,12 +68,12 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
 
 
 def read(path: str) -> Layer:
-    """The layer that the file at ``path`` is."""
+    """Layer from the file at ``path``."""
     return layer(parse_yaml(read_text(path, LARGEST_BYTES, "a policy"), path), os.path.dirname(path))
 
 
 def layer(root: Node, folder: str = "") -> Layer:
-    """What a file says. ``folder``: of the file, for the paths in it."""
+    """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
     found = policy_file(root)
     table: Any = root.value
     settings = _settings(found, root)
@@ -92,7 +94,7 @@ def _pairs(found: PolicyFile, table: Any) -> list[tuple[str, Node, str]]:
 
 
 def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
-    """A pair of ``renamed``, if its stars correspond."""
+    """A pair of ``renamed``; raise an error unless both have as many stars."""
     if not old or not new or old.count("*") != new.count("*"):
         raise node.error(f"renamed: {old!r}: {new!r} needs as many stars on both sides")
     return old, new
@@ -192,8 +194,10 @@ def from_options(
     *,
     strict: bool = False,
 ) -> Layer:
-    """What the command line says, read as if it stood in a file: words by key, and ``--severity``, ``--launch``,
-    ``--accept`` and ``--rename`` as written."""
+    """Layer of the command line, read as if it were in a file.
+
+    ``texts``: values by key; the others are the values of ``--severity``, ``--launch``, ``--accept`` and ``--rename``.
+    """
     table = {name: _node(name, text) for name, text in texts.items()}
     pairs = [_level_of(text) for text in severities]
     if pairs:
@@ -225,7 +229,7 @@ def _level_of(text: str) -> tuple[str, str]:
 
 
 def _accepted(text: str) -> Node:
-    """``CODE`` or ``CODE=GLOB`` of --accept; a code of both kinds is the gap."""
+    """``CODE`` or ``CODE=GLOB`` of --accept; a code that is both a gap and a rule means the gap."""
     code, _, pattern = text.partition("=")
     kind = "gap" if code in gaps() or code not in all_rules() else "rule"
     fields = {kind: code, "kernel": pattern or "*", "reason": f"--accept {text}"}

@@ -1,8 +1,8 @@
-"""The rules, and what they find in a build or between two builds.
+"""Rules, and their findings in a build or between two builds.
 
-Each module of this folder declares its ``CHECKS``: rules with the functions that decide them. A function says of one
-kernel or change what it finds, or why it cannot decide; :class:`Terms` are what the policy sets for the kernel. The
-severity follows the effect, and the policy may set another. It never falls where a figure gets worse.
+Each module of this folder declares its ``CHECKS``: rules with the functions that decide them. A function gives the
+findings for one kernel or change, or the reason why it cannot decide; :class:`Terms` are the policy's settings for the
+kernel. The severity follows the effect, unless the policy sets another. It never falls when a metric gets worse.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ __all__ = [
 
 
 class Demands(Protocol):
-    """What gives the terms of kernels: a policy."""
+    """Source of the terms of kernels: a policy."""
 
     def terms_of(self, kernel: Kernel) -> Terms:
-        """The terms of ``kernel``."""
+        """Terms for ``kernel``."""
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What the rules find in a build."""
+    """Findings of the rules in a build."""
 
     findings: tuple[Finding, ...]
     """Most severe first."""
     undecided: tuple[Undecided, ...]
     """In the order of the checks."""
     terms: tuple[Terms, ...] = ()
-    """The terms of all kernels, each once."""
+    """Distinct terms of all kernels."""
 
 
 class _Answer(NamedTuple):
-    """What a check says of equal kernels, at the severity in force."""
+    """Answer of a check for kernels with equal metrics, at the severity in effect."""
 
     place: int
-    """Of the check: the order of what is undecided."""
+    """Index of the check, which orders undecided answers."""
     rule: Rule
     severity: Severity
     text: str
@@ -70,25 +70,25 @@ class _Answer(NamedTuple):
 
 @cache
 def checks() -> tuple[Check, ...]:
-    """The checks of all modules of this folder, by the names of these."""
+    """Checks of all modules of this folder, by module name."""
     modules = (import_module(f"{__name__}.{name}") for name in folders.modules(__path__))
     return tuple(each for module in modules for each in module.CHECKS)
 
 
 @cache
 def all_rules() -> Mapping[str, Rule]:
-    """Every rule by id, in alphabetical order."""
+    """All rules by id, in alphabetical order."""
     return {each.id: each for each in sorted((each.rule for each in checks()), key=lambda rule: rule.id)}
 
 
 @cache
 def measures() -> Mapping[str, Measure]:
-    """By rule id: the figures by which its findings get worse."""
+    """Measures by rule id: the values by which findings get worse."""
     return {each.rule.id: each.measure for each in checks() if each.measure is not None}
 
 
 def check(build: Build, policy: Demands) -> Judgement:
-    """Check each kernel of ``build`` against its terms. Kernels of equal figures are checked once."""
+    """Check each kernel of ``build`` against its terms; kernels with equal metrics are checked once."""
     asked: dict[int, tuple[Terms, list[tuple[int, Check]]]] = {}
     known: dict[object, list[_Answer]] = {}
     found: list[Finding] = []
@@ -120,7 +120,7 @@ def _asked(terms: Terms, by: Judged) -> list[tuple[int, Check]]:
 
 
 def _of_kernel(kernel: Kernel, terms: Terms, asked: Iterable[tuple[int, Check]]) -> Iterator[_Answer]:
-    """Findings of one kernel and what is unknown; a check that finds something has decided."""
+    """Findings for one kernel, and unknowns of the checks without findings."""
     for place, each in asked:
         found = [*each.find(kernel, terms)] if each.find else []
         yield from _in_force(found, each.rule, terms, place)
@@ -129,8 +129,10 @@ def _of_kernel(kernel: Kernel, terms: Terms, asked: Iterable[tuple[int, Check]])
 
 
 def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
-    """Findings between two builds, most severe first, then in the order of ``changes``. What no kernel of the newer
-    build has is said of the older one."""
+    """Findings between two builds, most severe first, then in the order of ``changes``.
+
+    Findings about removed kernels refer to the record of the older build.
+    """
 
     def said(change: Change, terms: Terms) -> Iterator[_Answer]:
         for place, each in _asked(terms, "change"):
@@ -146,7 +148,7 @@ def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:
 
 
 def undecided_changes(changes: Sequence[Change], policy: Demands) -> list[Undecided]:
-    """Kernels that may have got worse, in the order of ``changes``."""
+    """Kernels that may have regressed, in the order of ``changes``."""
 
     def said(change: Change, terms: Terms) -> Iterator[_Answer]:
         for place, each in _asked(terms, "change"):
@@ -168,7 +170,7 @@ def _of_changes(
         same = _sides(change, terms)
         answers = known[same][0] if same is not None and same in known else [*said(change, terms)]
         if same is not None:
-            known[same] = answers, terms  # kept, so that no other terms get their id
+            known[same] = answers, terms  # keeps the terms alive, so that no others get their id
         yield change, answers
 
 
@@ -185,7 +187,7 @@ def _undecided(answer: _Answer, kernel: Kernel) -> Undecided:
 
 
 def _figures(kernel: Kernel, terms: Terms) -> tuple[object, ...] | None:
-    """Equal for kernels of equal figures and terms; ``None`` if more is known of the kernel than a log's figures."""
+    """Key that is equal for kernels with equal metrics and terms; ``None`` if more than a log's metrics is known."""
     if kernel.sass or kernel.reasons or kernel.advisories or kernel.launch_bounds or kernel.dynamic_shared is not None:
         return None
     known = kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch
@@ -193,7 +195,7 @@ def _figures(kernel: Kernel, terms: Terms) -> tuple[object, ...] | None:
 
 
 def _sides(change: Change, terms: Terms) -> tuple[object, ...] | None:
-    """Equal for changes of equal sides under these terms; ``None`` if more than figures decides."""
+    """Key that is equal for changes with equal sides and terms; ``None`` if more than metrics decides."""
     if change.before is None or change.after is None or change.state == "renamed" or change.code is not None:
         return None
     sides = [_figures(side, terms) for side in (change.before, change.after)]
@@ -202,16 +204,17 @@ def _sides(change: Change, terms: Terms) -> tuple[object, ...] | None:
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
-    """(name, value) of each figure by which findings of ``rule`` get worse, by name; greater is worse. ``None`` if the
-    input does not report them, and for rules without figures: a baseline excuses no such finding."""
+    """(name, value) of each figure by which findings of ``rule`` get worse, sorted by name; greater is worse.
+
+    ``None`` if the input does not report them, and for rules without a measure.
+    """
     get = measures().get(rule)
     figures = None if get is None else get(kernel, terms)
     return None if figures is None else tuple(sorted(figures.items()))
 
 
 def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:
-    """What a gate must know under these terms: the needs of every rule that may find something at least as severe as
-    ``fail_on``."""
+    """Data that a gate needs under these terms: the needs of all rules whose findings can reach ``fail_on``."""
     needs: set[Hidden] = set()
     for terms in held:
         for _, each in _asked(terms, by):
@@ -222,6 +225,6 @@ def judged(held: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]
 
 
 def recorded_as(rule: str) -> str:
-    """The rule under which a baseline records findings of ``rule``."""
+    """Rule under which a baseline records findings of ``rule``."""
     known = all_rules().get(rule)
     return known.recorded_as or rule if known else rule

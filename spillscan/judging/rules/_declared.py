@@ -11,16 +11,16 @@ from spillscan.model import Change, Judged, Kernel, Launch, Level, Limit, Rule, 
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """What the policy sets for one kernel."""
+    """Settings of the policy for one kernel."""
 
     limits: Mapping[str, int | None] = field(default_factory=dict)
-    """By name; ``None``: no limit. A name that is missing has the default of its :class:`~spillscan.model.Limit`."""
+    """Limits by name; ``None``: no limit. A missing name has the default of its :class:`~spillscan.model.Limit`."""
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """Severity by rule id, where it is not the rule's own."""
+    """Severities by rule id, if they are not the rule's own."""
     launch: Launch | None = None
-    """How the kernel is launched; ``None`` if unknown."""
+    """Launch of the kernel; ``None`` if unknown."""
     launch_from: str = ""
-    """Where the policy or an option sets the launch: ``spillscan.yaml:4``, ``--launch``; empty if neither does."""
+    """Place where the launch is set: ``spillscan.yaml:4``, ``--launch``; empty if neither sets it."""
     devices: tuple[str, ...] = ()
     """Devices whose occupancy counts; empty: the kernel's own arch."""
 
@@ -29,7 +29,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         return self.limits.get(limit.name, limit.default)
 
     def level(self, rule: Rule, own: Severity | None = None) -> Level:
-        """Severity of the rule's findings for this kernel; ``own``: of a case with less effect."""
+        """Severity of the rule's findings for this kernel; ``own``: severity of a case with less effect."""
         return self.levels.get(rule.id, own or rule.severity)
 
 
@@ -39,28 +39,34 @@ class Undecided(Struct, frozen=True, kw_only=True):
     rule: Rule
     """The rule."""
     severity: Severity
-    """Severity of its finding, if there were one."""
+    """Severity that a finding would have."""
     kernel: Kernel
-    """The kernel; of a change the newer record."""
+    """The kernel; for a change, its newer record."""
     reason: str
     """What is unknown, and what to do."""
 
 
 class Said(NamedTuple):
-    """What a rule finds."""
+    """Text and severity of a finding."""
 
     text: str
-    """One line, with figures."""
+    """One line, with values."""
     severity: Severity | None = None
     """Severity by effect, if it is not the rule's own."""
 
 
 Measure = Callable[[Kernel, Terms], Mapping[str, int] | None]
-"""Figures by which findings of a rule get worse, greater is worse; ``None`` if the input does not report them."""
+"""Function for the values by which findings of a rule get worse; greater is worse.
+
+It returns ``None`` if the input does not report them.
+"""
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """A rule and its functions. A rule without limits is always checked, another if one of its limits is set."""
+    """A rule and its functions.
+
+    A rule without limits is always checked, any other only if one of its limits is set.
+    """
 
     rule: Rule
     """The rule."""
@@ -73,11 +79,11 @@ class Check(Struct, frozen=True, kw_only=True):
     unknown_change: Callable[[Change, Terms], str] | None = None
     """Why the rule cannot decide on a change."""
     measure: Measure | None = None
-    """How bad it is; findings without figures are known to a baseline, or not, as a whole."""
+    """Values by which findings get worse; without them, a baseline knows a finding as a whole, or not at all."""
 
     @property
     def judges(self) -> tuple[Judged, ...]:
-        """What the rule checks."""
+        """Inputs that the rule checks: builds, changes, or both."""
         both: tuple[tuple[Judged, object], ...] = (("build", self.find), ("change", self.find_change))
         return tuple(name for name, function in both if function is not None)
 
@@ -96,9 +102,10 @@ def threshold(
     unknown: Callable[[Kernel, Terms], str],
     linked: bool = True,
 ) -> Check:
-    """The check of a figure against the rule's limit. ``figure``: as much as is known; ``message``: of a kernel, its
-    terms, figure and limit; ``unknown``: why the figure is unknown or not final; ``key``: its name in a baseline;
-    ``linked``: whether it is final only after the link."""
+    """Check of a value against the rule's limit.
+    ``figure``: the value as far as known; ``message``: text from kernel, terms, value and limit; ``unknown``: why the
+    value is unknown or not final; ``key``: its name in a baseline; ``linked``: whether it is final only after the link.
+    """
     (limit,) = rule.limits
 
     def find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
@@ -116,12 +123,12 @@ def threshold(
 
 
 def unlinked(kernel: Kernel, what: str) -> str:
-    """Why ``what`` (``its stack is``) of a kernel is unknown before the link; empty if it is linked."""
+    """Why a value of a kernel (``what``: ``its stack is``) is not final before the link; empty if it is linked."""
     if kernel.final is not False:
         return ""
     return f"relocatable code: {what} not final; pass the link's log too (nvcc -Xnvlink -v)"
 
 
 def because(kernel: Kernel, otherwise: str) -> str:
-    """Why a figure of ``kernel`` is unknown: the kernel's own reasons, else ``otherwise``."""
+    """Why a value of ``kernel`` is unknown: the kernel's own reasons, else ``otherwise``."""
     return "; ".join(kernel.reasons) or otherwise

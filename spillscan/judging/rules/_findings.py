@@ -1,4 +1,4 @@
-"""Findings: a rule and a kernel, each with a fingerprint of its own, in order."""
+"""Findings: a rule and a kernel each, with a unique fingerprint, in order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from spillscan.naming.identity import canonical, digest, source_file
 
 
 def finding(rule: Rule, message: str, kernel: Kernel, severity: Severity | None = None) -> Finding:
-    """A finding at the kernel's own place. The fingerprint hashes the rule and the kernel's identity in a baseline: no
-    line number, checkout or object changes it."""
+    """Finding at the kernel's own place.
+    The fingerprint hashes the rule and the kernel's identity in a baseline: no line number, checkout or object changes
+    it.
+    """
     role = "function" if kernel.role == "function" else ""
     identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
     return Finding(
@@ -24,9 +26,11 @@ def finding(rule: Rule, message: str, kernel: Kernel, severity: Severity | None 
 
 
 def distinct(found: list[Finding]) -> list[Finding]:
-    """``found``, in its order. Findings that share a fingerprint (same-named kernels: hidden kernels of two files,
-    lambdas of one function, a template in two objects) are numbered from the second on: services keep one of several
-    equals. Files, objects, then names decide the order, neither the damage nor hashes of paths."""
+    """``found`` with unique fingerprints, in the same order.
+    Findings that share a fingerprint (same-named kernels: hidden kernels of two files, lambdas of one function, a
+    template in two objects) are numbered from the second on, because services keep one of several equal ones. The
+    numbers follow files, objects, then names, not damage or hashes of paths.
+    """
     alike: dict[str, list[Finding]] = {}
     for each in found:
         alike.setdefault(each.fingerprint, []).append(each)
@@ -48,7 +52,7 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def worst_first(found: list[Finding]) -> list[Finding]:
-    """Most severe, most spilled bytes, most registers first; then by names."""
+    """Findings by severity, spilled bytes and registers, worst first; then by names."""
 
     def damage(finding: Finding) -> tuple[object, ...]:
         usage, key = finding.kernel.usage, finding.kernel.key

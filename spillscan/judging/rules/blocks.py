@@ -1,5 +1,4 @@
-"""Blocks per SM: whether a kernel can launch at all, the fewest that a policy asks for, and blocks lost or traded since
-an older build."""
+"""Blocks per SM: launches that fail, the minimum set by a policy, and blocks lost or traded since an older build."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
 def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """Fewer blocks than the policy asks for: a finding per device."""
+    """Fewer blocks than the policy requires, with a finding per device."""
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
         return
@@ -40,8 +39,10 @@ def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """The launch is known and fails, or every launch does. Launch bounds are the largest block, not the launch: where
-    only that fails, it is a warning."""
+    """The known launch fails, or every launch does.
+
+    Launch bounds are the largest block size, not the launch: if only that size fails, it is a warning.
+    """
     if kernel.final is False or any(each.severity == "error" for each in kernel.advisories):
         return  # not linked, or not compiled
     for device, summary in _summaries(kernel, terms):
@@ -59,7 +60,7 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """What makes its launch fail; nothing if it does not."""
+    """Resources with which the launch fails; empty if it does not fail."""
     if kernel.usage.registers is None:
         return None
     launch = terms.launch
@@ -78,7 +79,7 @@ def _launch_from(launch: Launch, terms: Terms) -> str:
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
-    """Why the blocks cannot be counted, or enough blocks may be too few."""
+    """Why blocks cannot be counted, or may be too few although enough are counted."""
     if reason := _open_end(kernel, terms):
         return reason
     least = terms.limit(MIN_BLOCKS) or 0
@@ -90,7 +91,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Blocks that are missing on each device; none where none are asked for."""
+    """Missing blocks per device; 0 if the policy requires none."""
     least = terms.limit(MIN_BLOCKS)
     if least is None:
         return {"missing": 0}
@@ -105,7 +106,7 @@ def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _open_end(kernel: Kernel, terms: Terms) -> str:
-    """Why its blocks cannot be counted; empty where they can, or need not be."""
+    """Why blocks cannot be counted; empty if they can, or need not be."""
     if kernel.role == "function":
         return ""
     if terms.launch is None:
@@ -125,7 +126,7 @@ def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
 
 
 def _fails_now(change: Change, terms: Terms) -> Iterator[Said]:
-    """A launch that fails now, of a new kernel also one that only its launch bounds allow."""
+    """A launch that fails now; for a new kernel, also one that fails only at its launch bounds."""
     if change.after is None:
         return
     fails = _failing(change.after, terms)
@@ -141,7 +142,7 @@ def _traded(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _lost(change: Change, terms: Terms) -> Iterator[Said]:
-    """Lost blocks, all devices in one finding."""
+    """Lost blocks, with all devices in one finding."""
     lost = [text for effect in change.effects if (text := _loss(effect))]
     if lost and not trade(change, terms) and not any(True for _ in _fails_now(change, terms)):
         yield Said(f"loses blocks/SM: {'; '.join(lost)}")
@@ -152,10 +153,9 @@ def _still_launches(effect: Effect) -> bool:
 
 
 def trade(change: Change, terms: Terms) -> str:
-    """What a change traded between spills and blocks, in figures; empty if it is no trade-off.
-
-    Either its spills end, known to be 0 B, and it keeps a block and as many as the policy asks for; or it could not
-    launch at its known launch, now can, and spills.
+    """Values that a change traded between spills and blocks; empty if it is no trade-off.
+    Either spills end, at a known 0 B, and the kernel keeps a block and the minimum that the policy sets; or it could
+    not launch at its known launch, now can, and spills.
     """
     before, after = change.before, change.after
     known = [effect for effect in change.effects if effect.blocks is not None]

@@ -1,4 +1,4 @@
-"""Machine code: its size against a limit and an older build, and whether it is other code than before."""
+"""Machine code: its size against a limit and an older build, and whether it differs from before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Said]:
-    """The code of both was compared (``diff --with code``), and differs."""
+    """Both codes were compared (``diff --with code``), and differ."""
     if change.code == "differs":
         yield Said(f"has different machine code: {change.code_reason}")
 

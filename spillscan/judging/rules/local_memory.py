@@ -1,4 +1,4 @@
-"""Accesses to local memory that the machine code shows: spills inside loops, and local arrays."""
+"""Local-memory accesses in the machine code: spills inside loops, and local arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _loops(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Spill instructions in loops of each depth or deeper."""
+    """Spill instructions in loops, by minimum depth."""
     if kernel.sass is None:
         return None
     looping = kernel.sass.local.spills_in_loops
@@ -46,7 +46,7 @@ def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _moved(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Bytes that local arrays move."""
+    """Bytes accessed in local arrays."""
     if kernel.sass is None:
         return None
     arrays = kernel.sass.local.of("array")
@@ -54,7 +54,7 @@ def _moved(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
-    """Arrays that appear are a warning, more accesses to earlier ones a note."""
+    """More accesses to local arrays: a warning if there were none before, else a note."""
     figures = _compared(change)
     if grown := [each for each in _grown(change) if each[0] in _ARRAYS]:
         first = all(old == 0 for name, old, _ in figures if name in _ARRAYS)
@@ -62,7 +62,7 @@ def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _compared(change: Change) -> Sequence[Metric]:
-    """Figures of both builds' code; none if one of them was not read."""
+    """Metrics of both builds' code; none if one of them was not read."""
     before, after = change.before, change.after
     return sides(before, after) if before and after and before.sass and after.sass else ()
 
@@ -83,7 +83,7 @@ def _rise(metrics: Sequence[Metric]) -> str:
 
 
 def _lost(change: Change, names: Sequence[str]) -> bool:
-    """Whether the newer code no longer gives one of these figures."""
+    """Whether the newer code lacks one of these metrics, which the older has."""
     return any(name in names and old is not None and new is None for name, old, new in _compared(change))
 
 
@@ -92,7 +92,7 @@ def _loops_unknown(change: Change, terms: Terms) -> str:
 
 
 def _arrays_unknown(change: Change, terms: Terms) -> str:
-    """One side's code was not read, unless the newer code answers alone."""
+    """Unknown if one side's code was not read, unless the newer code decides alone."""
     if change.before is None or change.after is None:
         return ""
     before, after = change.before.sass, change.after.sass

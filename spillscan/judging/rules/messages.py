@@ -1,4 +1,4 @@
-"""Messages of ptxas that cost performance."""
+"""Messages of ptxas about lost performance."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WARNINGS = (
     "register_mismatch",
     "callee_scratch_register",
 )
-"""Kinds of messages, as the grammar names them, of which each is a warning."""
+"""Kinds of messages, as named in the grammar, each of which is a warning."""
 
 
 def _check(rule: Rule, kinds: Collection[str]) -> Check:
-    """The check of messages of these kinds: one finding per kernel, with the first text of each kind."""
+    """Check for messages of these kinds: one finding per kernel, with the first text of each kind."""
 
     def find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
         return _said(kernel, kinds)

@@ -1,4 +1,4 @@
-"""Registers per thread: the commonest limiter of occupancy."""
+"""Registers per thread, the most common limiter of occupancy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROWTH = Rule(
     "register-growth", "error", needs=("registers",), limits=(MAX_GROWTH,), recorded_as="registers", least="note"
 )
 _RUNS = 4
-"""Runs of block sizes that a finding names."""
+"""Runs of block sizes named in a finding."""
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
@@ -28,9 +28,11 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 
 def _grown(change: Change, terms: Terms) -> Iterator[Said]:
-    """More registers, as severe as their effect: a note within one allocation unit, or if no block size loses a block
-    by them; a warning if the launch is known and loses none, or if some block sizes do; an error if all do. A block
-    that the known launch loses is an error of its own (:mod:`spillscan.judging.rules.blocks`)."""
+    """More registers, with a severity by their effect.
+    A note within one allocation unit, or if no block size loses a block; a warning if the known launch loses none, or
+    if only some block sizes do; else an error. A block lost at the known launch is an error of its own
+    (:mod:`spillscan.judging.rules.blocks`).
+    """
     known, most = _known(change), terms.limit(MAX_GROWTH)
     if known is None or most is None or change.before is None or change.after is None:
         return
@@ -60,7 +62,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _ranges(sizes: Sizes) -> str:
-    """``96, 192 to 320``: runs of the allowed block sizes that lose blocks, the first few."""
+    """``96, 192 to 320``: the first runs of the allowed block sizes that lose blocks."""
     runs: list[list[int]] = []
     for at, threads in enumerate(sizes.allowed):
         if threads in sizes.lost:
@@ -74,8 +76,10 @@ def _ranges(sizes: Sizes) -> str:
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
-    """A build does not report the registers, or reports them before the link. Two dumps are compared by what dumps
-    show: spills, not registers."""
+    """Registers are not reported, or reported before the link.
+
+    Two disassemblies are not compared by registers, which they do not show, but by spills.
+    """
     if change.before is None or change.after is None:
         return ""
     if all(kernel.sass and kernel.usage.registers is None for kernel in (change.before, change.after)):
@@ -93,7 +97,7 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
 
 
 def _known(change: Change) -> tuple[int, int] | None:
-    """Registers (before, after); ``None`` if a build does not report them, or only one kernel has been linked."""
+    """Registers (before, after); ``None`` if a build does not report them, or only one side is linked."""
     if change.before is None or change.after is None:
         return None
     before, after = change.before.usage.registers, change.after.usage.registers

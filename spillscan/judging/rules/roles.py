@@ -1,4 +1,4 @@
-"""Warp-specialised kernels: warps that give registers to others by ``setmaxnreg`` (Hopper and later)."""
+"""Warp-specialized kernels: warps that hand registers to others with ``setmaxnreg`` (Hopper and later)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LOST = Rule("setmaxnreg-lost", "error", needs=("registers",), least="warning")
 UNFIT = Rule("role-registers", "error")
 
 WARPGROUP = 128
-"""Threads; all warps of a warpgroup execute one ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
+"""Threads of a warpgroup, all warps of which execute the same ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
 
 
 def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """Roles that cannot all have the registers that they ask for."""
+    """Roles that cannot all get the registers that they request."""
     unfit = _unfit(kernel, terms)
     if unfit is not None:
         asked, threads, held = unfit
@@ -31,7 +31,7 @@ def _waiting_now(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _lost(change: Change, terms: Terms) -> Iterator[Said]:
-    """``setmaxnreg`` that is gone; a warning if it gives other numbers."""
+    """Removed ``setmaxnreg``; a warning if it only has other numbers."""
     old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, change.after))
     if not old or new is None or old == new:
         return
@@ -45,7 +45,7 @@ def _lost(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _lost_unknown(change: Change, terms: Terms) -> str:
-    """A kernel had ``setmaxnreg``, and its newer code was not read."""
+    """Unknown if a kernel used ``setmaxnreg``, and its newer code was not read."""
     if change.before is None or change.after is None or not _budgets(change.before):
         return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
@@ -54,8 +54,10 @@ def _lost_unknown(change: Change, terms: Terms) -> str:
 
 
 def _budgets(kernel: Kernel) -> frozenset[int | None] | None:
-    """The numbers that its roles ask for, each once: a compiler may join roles, or write one twice. ``None``: its code
-    was not read."""
+    """Distinct register counts that its roles request; ``None`` if its code was not read.
+
+    A compiler may merge roles, or write one twice.
+    """
     if kernel.sass is None or kernel.sass.setmaxnreg is None:
         return None
     return frozenset(role.registers for role in kernel.sass.roles if role.address is not None)
@@ -67,11 +69,10 @@ def _listed(budgets: frozenset[int | None]) -> str:
 
 
 def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
-    """(registers that its roles ask for at least, threads of its block, registers that the block has), the registers a
-    thread of each warpgroup, summed over the warpgroups; ``None`` where they fit, or it is not known.
-
-    Each role has one warpgroup at least, all others what the most modest has. Roles that the same warps may come to one
-    after the other need not be held at once.
+    """(registers its roles request, threads of the block, registers of the block); ``None`` if they fit or are unknown.
+    Registers are per thread of each warpgroup, summed over the warpgroups. Each role has at least one warpgroup; the
+    other warpgroups count with the smallest request. Roles that the same warps may run one after the other need not fit
+    together.
     """
     threads = terms.launch.threads_per_block if terms.launch else None
     if threads is None and kernel.launch_bounds is not None:
@@ -91,7 +92,7 @@ def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int]:
-    """Registers that roles ask for beyond what the block has."""
+    """Registers that roles request beyond those of the block."""
     unfit = _unfit(kernel, terms)
     return {"missing": unfit[0] - unfit[2] if unfit else 0}
 

@@ -1,4 +1,4 @@
-"""Shared memory: its limit, its growth, and spills that go there."""
+"""Shared memory: its limit, its growth, and spills to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> int | None:
-    """Static and dynamic shared memory of an entry, as far as known."""
+    """Bytes of static and dynamic shared memory of an entry, as far as known."""
     return None if kernel.role == "function" else (kernel.usage.shared_bytes or 0) + (_dynamic(kernel, terms) or 0)
 
 
@@ -54,19 +54,19 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 
 def _spills(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    """Annotations of the code show spills to shared memory."""
+    """Spills to shared memory, from annotations of the code."""
     if kernel.sass is not None and (number := kernel.sass.shared_spills):
         yield Said(f"spills to shared memory: {count(number, 'instruction')}")
 
 
 def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Spill instructions that go to shared memory."""
+    """Spill instructions to shared memory."""
     known = None if kernel.sass is None else kernel.sass.shared_spills
     return None if known is None else {"instructions": known}
 
 
 def _moved(change: Change, terms: Terms) -> Iterator[Said]:
-    """Spills went from local to shared memory."""
+    """Spills that moved from local to shared memory."""
     if moved_to_shared(change):
         moved = "moved" if growth(change, "shared_spills") > 0 else "may have moved"
         yield Said(f"{moved} spills to shared memory ({', '.join(_parts(change).values())})")
@@ -79,7 +79,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _parts(change: Change) -> dict[str, str]:
-    """What changed of spills and shared memory, as text by figure."""
+    """Changes of spills and shared memory, as text by metric."""
     return {
         name: f"{_LABELS[name][0]}: {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
         for name, old, new in change.metrics

@@ -32,7 +32,7 @@ def _find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
-    """The input does not report spills, such as of a kernel that only the linker names, or does not bound them."""
+    """Unknown if the input does not report or bound spills, as for a kernel that only the linker names."""
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
@@ -41,7 +41,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 
 def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Bytes of spill stores and of spill loads; the most of what only has bounds. Those of callees apart."""
+    """Bytes of spill stores and loads, those of callees separately; the upper bound if only bounds are known."""
     bounds = kernel.spill_bounds
     if bounds is None:
         return None
@@ -51,7 +51,7 @@ def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _first(change: Change, terms: Terms) -> Iterator[Said]:
-    """A kernel spills that did not, or is new and spills."""
+    """First spills of a kernel, or spills of a new kernel."""
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
     if after is None or most is None:
         return
@@ -72,7 +72,7 @@ def _first(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _more(change: Change, terms: Terms) -> Iterator[Said]:
-    """More stores or loads of a kernel that spilled before: a fall in one does not make up for a rise in the other."""
+    """More stores or loads of a kernel that spilled before; a fall in one does not offset a rise in the other."""
     most = terms.limit(MAX_GROWTH)
     if change.before is None or change.after is None or most is None:
         return
@@ -82,7 +82,7 @@ def _more(change: Change, terms: Terms) -> Iterator[Said]:
 
 
 def _grown(change: Change, most: int) -> tuple[list[Metric], list[str]]:
-    """(the figures, text of those that grew by more than ``most``): a kernel's own, else those with its callees."""
+    """(metrics, text of those that grew by more than ``most``): the kernel's own, else those with its callees."""
     pairs: list[Metric] = []
     for names in (_OWN, _TOGETHER):
         pairs = _pairs(change, names)
@@ -97,8 +97,10 @@ def _grown(change: Change, most: int) -> tuple[list[Metric], list[str]]:
 
 
 def _unknown_change(change: Change, terms: Terms) -> str:
-    """A build does not report the spills, unless the other answers alone: no spills now are no growth, nor is the same
-    code."""
+    """Unknown if a build does not report spills, unless the other build decides alone.
+
+    Neither a head without spills nor the same code is a regression.
+    """
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
     if after is None or most is None or any((*_first(change, terms), *_more(change, terms))):
         return ""
@@ -124,13 +126,13 @@ def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
 
 
 def _spills_unknown(kernel: Kernel, most: int) -> bool:
-    """Whether the compiler warns of spills without figures, or a log has its stores or loads alone, above ``most``."""
+    """Whether it spills an unknown amount: a warning without values, or only stores or loads, above ``most``."""
     warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
     return kernel.spills is None and (warned or any((size or 0) > most for size in _halves(kernel).values()))
 
 
 def _halves(kernel: Kernel) -> dict[str, int | None]:
-    """Spill stores and spill loads, as far as the log has them."""
+    """Spill stores and loads, as far as the log reports them."""
     return {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
 
 
@@ -149,7 +151,7 @@ def _figures(kernel: Kernel) -> str:
 
 
 def _with_callees(kernel: Kernel) -> str:
-    """Spills beyond the kernel's own known figures: its callees', or what only has bounds."""
+    """Spills beyond the kernel's own known values: those with its callees, or bounds."""
     if kernel.cumulative_spills is None:
         return _doubt(kernel, "")
     stores, loads = kernel.cumulative_spills
@@ -157,7 +159,7 @@ def _with_callees(kernel: Kernel) -> str:
 
 
 def _doubt(kernel: Kernel, otherwise: str) -> str:
-    """The bounds of its spills."""
+    """Bounds of the kernel's spills as text; ``otherwise`` if there are none."""
     if kernel.spill_bounds is None:
         return otherwise
     least, most = map(sum, kernel.spill_bounds)
@@ -166,7 +168,7 @@ def _doubt(kernel: Kernel, otherwise: str) -> str:
 
 
 def _of_binary(kernel: Kernel) -> bool:
-    """Whether only binaries report it."""
+    """Whether only binaries report the kernel."""
     return bool(kernel.origins) and all(origin.format == "binary" for origin in kernel.origins)
 
 

@@ -1,4 +1,4 @@
-"""The stack: local memory that every resident thread reserves, against a limit and an older build's."""
+"""Stack: local memory that every resident thread reserves, against a limit and an older build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spillscan.output.nouns import size
 STACK = Rule("stack", "error", needs=("stack",), limits=(Limit("max_stack_bytes", "build"),))
 GROWTH = Rule("stack-growth", "warning", needs=("stack",), least="note")
 _DYNAMIC = ("dynamic_stack", "recursive_function")
-"""Messages of ptxas and nvlink: the size of the stack depends on what happens at run time."""
+"""Messages of ptxas and nvlink about a stack size that depends on the run."""
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
 
 
