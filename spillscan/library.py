@@ -69,15 +69,13 @@ def assert_no_spills(
     outcome = verdict(spilling, gaps_of(build, undecided, frozenset(SPILL.needs), policy), policy)
     if not outcome.status:
         return
-    known = (
-        f"{len(spilling):,} of {count(len(kept), 'kernel')} spill"
-        if spilling
-        else "it is not known whether kernels spill"
-    )
+    known = f"{len(spilling):,} of {count(len(kept), 'kernel')} spill" if spilling else "unknown whether kernels spill"
     names = Names(each.named_by for each in build.kernels)
     found: list[Finding | Gap] = [*spilling, *outcome.gaps]
     said = [
-        f"{_called(each.kernel, names) if each.kernel else each.origin or 'the build'}: {each.message}"
+        f"{_called(each.kernel, names)} {each.message}"
+        if each.kernel
+        else f"{each.origin or 'the build'}: {each.message}"
         for each in found
     ]
     more = [f"… {len(said) - _NAMED:,} more"] if len(said) > _NAMED else []
