@@ -51,6 +51,12 @@ def not_checked(build: Build, policy: Policy) -> Iterator[str]:
     unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
+    yield from unknown_values(build)
+
+
+def unknown_values(build: Build) -> Iterator[str]:
+    """Registers and source lines that the input leaves open."""
+    kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
     unlinked = [kernel for kernel in kernels if kernel.final is False]
     if unlinked:
         yield f"final registers of {_of(unlinked, kernels)} (known after the device link)"

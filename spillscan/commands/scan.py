@@ -6,7 +6,7 @@ import argparse
 
 from msgspec.structs import replace
 
-from spillscan.commands import _inputs, _issues, _options, _policy
+from spillscan.commands import _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Issue
 from spillscan.output.nouns import count
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = _marked(build, selected, named=bool(arguments.kernel))
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=by, sort=sort)
+    report = report.extended(not_checked=tuple(_footer.unknown_values(kept)))
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     _issues.report_issues(build.issues)
     if policy.strict:

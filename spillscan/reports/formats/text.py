@@ -79,6 +79,7 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
         from spillscan.occupancy.text import footprint_line
 
         yield footprint_line(heaviest)
+    yield from words.not_checked_lines(report)
 
 
 def _color(kernel: Kernel) -> str:
