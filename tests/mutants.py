@@ -57,13 +57,15 @@ TESTS = (
     "tests/output",
     "tests/cases",
     "tests/guards",
+    "tests/advice/sweep",
+    "tests/reading/binary/test_size_accounting.py",
+    "tests/reading/binary/test_commands.py",
 )
 """Tests that may be a mutant's nearest."""
 FIXED, FRESH = 270, 135
 LEAST_FIXED, LEAST_FRESH = 0.92, 0.85
 SECONDS = 15.0
 """A mutant whose tests take longer hangs: it is killed."""
-MOST_TESTS = 40
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -146,7 +148,8 @@ def _sites(tree: ast.Module) -> Iterator[tuple[int, Change]]:
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run, not those that declare: types, decorators, and what a class statement says of its class."""
+    """The nodes that run, not those that declare: types, decorators, what a class statement says of its class, and that
+    what is zipped is of one length."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -157,6 +160,10 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
             if field in ("annotation", "returns", "type_comment", "decorator_list", "bases"):
                 continue
             if isinstance(node, ast.ClassDef) and field == "keywords":
+                continue
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "TypeVar":
+                continue
+            if isinstance(node, ast.keyword) and node.arg == "strict":
                 continue
             children = value if isinstance(value, list) else [value]
             waiting += [child for child in children if isinstance(child, ast.AST) and not _is_docstring(child)]
@@ -306,7 +313,7 @@ def main() -> int:
         copies = Copies(Path(folder), arguments.workers)
 
         def lives(mutant: Mutant) -> bool:
-            mine = tests.get(mutant.path, {}).get(mutant.line, [])[:MOST_TESTS]
+            mine = tests.nearest(mutant.path, mutant.line, SECONDS / 3)
             survives = not mine or copies.survives(mutant, mine)
             if survives:
                 known = "listed" if is_equivalent(mutant, listed) else "SURVIVES"

@@ -5,15 +5,18 @@ Loaded by pytest as a plugin (``-p tests.reaching``), it notes the lines that ea
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,40 +27,88 @@ _MODULES, _ANSWER = "TESTS_REACHING_MODULES", "TESTS_REACHING_ANSWER"
 INLINE = "TESTS_INLINE"
 """Set in the environment of a run whose commands are calls of functions, so that their lines are seen."""
 
-Lines = dict[str, dict[int, list[str]]]
-"""Tests of each line of each module, the most particular first."""
+PROCESSES = {
+    "spillscan/builds/launcher.py": ("tests/builds/test_account.py", "tests/builds/test_run.py"),
+    "spillscan/builds/pieces.py": ("tests/builds/test_account.py",),
+    "spillscan/builds/run.py": ("tests/builds/test_account.py", "tests/builds/test_run.py"),
+    "spillscan/cli.py": ("tests/commands/test_manners.py",),
+}
+"""Tests that start processes, in which no line is seen to be reached, by the module that they are for."""
 
 
-def tests_by_line(folders: Sequence[str], modules: Collection[str], keep: Path | None, workers: int) -> Lines:
+class Reached:
+    """Which tests reach which lines, and how long each takes."""
+
+    def __init__(self, answers: Iterable[Sequence[Any]]) -> None:
+        """``answers``: (test, seconds, {module: lines}) of each."""
+        self._tests: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._seconds: dict[str, float] = {}
+        self._weight: dict[str, int] = {}
+        for test, seconds, modules in answers:
+            self._seconds[test] = seconds
+            self._weight[test] = sum(map(len, modules.values()))
+            for path, lines in modules.items():
+                for line in lines:
+                    self._tests[path][line].append(test)
+
+    def nearest(self, path: str, line: int, seconds: float) -> list[str]:
+        """Tests of a line that take at most so long: of each function the most particular, then the second of each.
+
+        Before the first test runs a module's import, of which only constants and defaults are seen later: their tests
+        are those of the statement around them, or of the whole module.
+        """
+        tests = self._tests.get(path, {})
+        around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
+        mine = sorted(next(filter(None, around), ()), key=lambda test: (self._weight[test], test))
+        rank: Counter[str] = Counter()
+        order: dict[str, int] = {}
+        for test in mine:
+            function = test.partition("[")[0]
+            order[test] = rank[function]
+            rank[function] += 1
+        mine.sort(key=order.__getitem__)
+        processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
+        mine += [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
+        found = []
+        for test in mine:
+            if self._seconds[test] <= seconds:
+                seconds -= self._seconds[test]
+                found.append(test)
+        return found
+
+
+@cache
+def _statements(path: str) -> list[range]:
+    """The lines of each statement of a module, the shortest first."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    found = [range(each.lineno, (each.end_lineno or 0) + 1) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
+    return sorted([*found, range(1, 100_000)], key=len)
+
+
+def _around(path: str, line: int) -> Iterator[Sequence[int]]:
+    """The line, then the lines of each statement that it is in."""
+    yield (line,)
+    yield from (lines for lines in _statements(path) if line in lines)
+
+
+def tests_by_line(folders: Sequence[str], modules: Collection[str], keep: Path | None, workers: int) -> Reached:
     """Tests that reach each line of modules; from ``keep``, if it is there."""
     if keep is not None and keep.exists():
-        known = json.loads(keep.read_text())
-        return {path: {int(line): tests for line, tests in lines.items()} for path, lines in known.items()}
-    found: Lines = defaultdict(lambda: defaultdict(list))
-    weight: Counter[str] = Counter()
+        return Reached(json.loads(keep.read_text()))
     with ThreadPoolExecutor(workers) as pool:
-        for answer in pool.map(lambda folder: _reached(folder, modules), folders):
-            for test, path, lines in answer:
-                weight[test] += len(lines)
-                for line in lines:
-                    found[path][line].append(test)
-    for lines_of in found.values():
-        for tests in lines_of.values():
-            tests.sort(key=lambda test: (weight[test], test))
+        answers = [answer for found in pool.map(lambda folder: _reached(folder, modules), folders) for answer in found]
     if keep is not None:
-        keep.write_text(json.dumps(found))
-    return found
+        keep.write_text(json.dumps(answers))
+    return Reached(answers)
 
 
-def _reached(folder: str, modules: Collection[str]) -> Iterator[tuple[str, str, list[int]]]:
-    """(test, module, lines) of a folder of tests."""
+def _reached(folder: str, modules: Collection[str]) -> list[Any]:
+    """(test, seconds, {module: lines}) of each test of a folder."""
     with tempfile.TemporaryDirectory() as place:
         answer = Path(place, "answer")
         environment = {_MODULES: json.dumps(sorted(modules)), _ANSWER: str(answer)}
         _pytest(ROOT, ["-p", "tests.reaching", "--ignore", "tests/reports/browser", folder], environment).wait()
-        with answer.open() as lines:
-            for line in lines:
-                yield tuple(json.loads(line))
+        return [json.loads(line) for line in answer.read_text().splitlines()]
 
 
 def passes(place: Path, tests: Sequence[str], seconds: float) -> bool:
@@ -89,13 +140,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
     modules = json.loads(os.environ[_MODULES])
     coverage = Coverage(data_file=None, include=[str(ROOT / module) for module in modules], config_file=False)
+    began = time.perf_counter()
     coverage.start()
     try:
         return (yield)
     finally:
         coverage.stop()
         data = coverage.get_data()
+        lines = {Path(file).relative_to(ROOT).as_posix(): data.lines(file) for file in data.measured_files()}
         with open(os.environ[_ANSWER], "a") as answer:
-            for file in data.measured_files():
-                path = Path(file).relative_to(ROOT).as_posix()
-                answer.write(json.dumps([item.nodeid, path, data.lines(file)]) + "\n")
+            answer.write(json.dumps([item.nodeid, round(time.perf_counter() - began, 3), lines]) + "\n")

@@ -1,0 +1,106 @@
+"""What ``spillscan run`` says of builds with a compiler that does what its source says, a script: a fact a row."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spillscan.builds import gaps, launcher, record
+from spillscan.builds.run import _variables
+from spillscan.cli import main
+
+NVCC = r"""#!/bin/sh
+[ "$1" = --version ] && { echo "release 13.0, V13.0.88"; exit; }
+out=a.out
+for word; do
+  case $last in -o) out=$word ;; esac
+  case $word in *.cu) source=$word ;; esac
+  last=$word
+done
+code() { printf '\120\355\125\272\1\0\020\0\4\0\0\0\0\0\0\0%.4s' "$1" >"${2:-$out}"; }
+echo 'ptxas info    : Used 8 registers' >&2
+. "./$source"
+"""
+ROWS = yaml.safe_load((Path(__file__).parent / "calls.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    nvcc = tmp_path / "cuda" / "bin" / "nvcc"
+    nvcc.write_text(NVCC)
+    nvcc.chmod(0o755)
+    project = tmp_path / "project"
+    project.mkdir()
+    for name, text in {"a": "code one", "b": "code two", "bad": "exit 2", "killed": "kill -9 $$"}.items():
+        (project / f"{name}.cu").write_text(text)
+    (project / "configure").write_text(
+        "cp bad.cu conftest.cu; nvcc -c conftest.cu; rm conftest.cu; touch config.status"
+    )
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return project
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    row = ROWS[name]
+    for build in row["builds"]:
+        capfd.readouterr()
+        status = main(["run", "--", "bash", "-c", build])
+    watched, *lines = re.findall("^spillscan: (.*)", capfd.readouterr().err, re.MULTILINE)
+    far = project.parent / "far"
+    assert watched == f"watched: {', '.join(str(each) for each in (far, project) if each.exists())}"
+    assert (status, "; ".join(lines)) == (row.get("status", 0), f"{row['prints']}; {record.NAME}")
+    found = record.read(record.NAME)
+    assert found is not None
+    said = [each.message for each in gaps.issues(found, "r.json") if each.severity == "error"]
+    assert said == [each.replace("…", "what it had not begun is missing") for each in row.get("gaps", ())]
+
+
+def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path) -> None:
+    path = os.environ["PATH"]
+    found = _variables({"PATH": path, "CUDACXX": "mine"}, "kept")
+    front = Path(found["PATH"].split(os.pathsep)[0])
+    nvcc, launch = str(front / "nvcc"), str(front.parent / "launch")
+    assert found == {
+        "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+        "PYTORCH_NVCC": nvcc,
+        "CUDA_NVCC_EXECUTABLE": nvcc,
+        "CMAKE_CUDA_COMPILER_LAUNCHER": launch,
+        **({} if " " in launch else {"CCACHE_PREFIX": launch}),
+        "PATH": f"{front}{os.pathsep}{path}",
+        launcher.RUN: "kept",
+    }
+    assert _variables({"PATH": "/nowhere"}, "kept") == {"CMAKE_EXPORT_COMPILE_COMMANDS": "ON", launcher.RUN: "kept"}
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "files"),
+    [
+        ("nvcc -c a.cu", "nvcc before -c a.cu after 'it all'", ""),
+        ("nvcc @one a.cu", "nvcc before -O1 -g a.cu after 'it all'", "one"),
+        ("nvcc -optf one,two a.cu", "nvcc before -O1 -g -O2 a.cu after 'it all'", "one two"),
+        ("nvcc --options-file=two", "nvcc before -O2 after 'it all'", "two"),
+        ("nvcc @nested @none", "nvcc before -O2 @nested @none after 'it all'", "nested two"),
+        ("nvcc -optf", "nvcc before -optf after 'it all'", ""),
+    ],
+)
+def test_words_of_a_call(command: str, words: str, files: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"one": "-O1 -g", "two": "-O2\n", "nested": "@two @nested"}.items():
+        (project / name).write_text(text)
+    monkeypatch.setenv("NVCC_PREPEND_FLAGS", "before")
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "after 'it all'")
+    assert launcher._words(command.split()) == (shlex.split(words), set(files.split()))
+
+
+def test_the_program_behind_a_script(tmp_path: Path) -> None:
+    for text, behind in (('#!/bin/sh\n# why\nexec /x/nvcc "$@"\n', "/x/nvcc"), ("#!/bin/sh\nls\n", "")):
+        (tmp_path / "nvcc").write_text(text)
+        assert launcher.behind_scripts(str(tmp_path / "nvcc")) == (behind or str(tmp_path / "nvcc"))
