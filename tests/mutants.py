@@ -155,6 +155,8 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
         node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TYPE_CHECKING":
+            continue
         yield node
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "type_comment", "decorator_list", "bases"):

@@ -37,7 +37,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     nvcc.chmod(0o755)
     project = tmp_path / "project"
     project.mkdir()
-    for name, text in {"a": "code one", "b": "code two", "bad": "exit 2", "killed": "kill -9 $$"}.items():
+    for name, text in {
+        "a": "code one",
+        "b": "code two",
+        "bad": "exit 2",
+        "killed": "kill -9 $$",
+        "orphan": "kill -9 $PPID",
+    }.items():
         (project / f"{name}.cu").write_text(text)
     (project / "configure").write_text(
         "cp bad.cu conftest.cu; nvcc -c conftest.cu; rm conftest.cu; touch config.status"

@@ -67,7 +67,8 @@ FILES = [
     ("b.cuh", "__global__ void one(int) {}\n__global__ void three() {}\n#define K(T) __global__ void of_##T() {}\n"),
     (
         "c.cu",
-        "__global__ void three() {}\n__global__ void of_float() {}\n#define L(T) __global__ void T##_in_##T() {}\n",
+        "__global__ void three() {}\n__global__ void of_float() {}\n#define L(T) __global__ void T##_in_##T() {}\n"
+        "#define M(T) __global__ void T##_last() {}\n",
     ),
 ]
 
@@ -88,6 +89,8 @@ TEXTS = dict(FILES)
         ("of_int()", "b.cuh", "b.cuh:3", "a macro made it"),
         ("of_float()", "c.cu", "c.cu:2", "its own source comes first"),
         ("x_in_x()", "", "c.cu:3", "a macro made both ends"),
+        ("x_last()", "", "c.cu:4", "a macro made its beginning"),
+        ("x_last_x()", "", "", "and not its end"),
         ("four()", "a.cu", "", "no such kernel"),
         ("o", "a.cu", "", "part of a name"),
     ],

@@ -234,7 +234,7 @@ def _code(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Iterat
     fewer = loops[1] < loops[0]
     if foreign and not fewer and not multiplied:
         yield from _mix(before, after, tuple(sorted(foreign, key=lambda line: more[line][0] - more[line][1])[:_SHOWN]))
-    elif more:
+    else:
         repeated = more
     if repeated:
         ranked = sorted(repeated, key=lambda line: repeated[line][0] - repeated[line][1])

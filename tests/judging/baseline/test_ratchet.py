@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spillscan.judging.baseline import recording
 from spillscan.judging.baseline.file import parse, text_of
 from spillscan.judging.baseline.judging import as_copies, compare
 from spillscan.judging.baseline.model import Figures
+from spillscan.judging.policy import Policy
 from spillscan.model import Advisory, Build
 from tests.judging.baseline.support import build, copies, judged, kernel, limited, pruned, recorded, states, written
 
@@ -53,6 +55,12 @@ def test_states(before: tuple[int, int], after: tuple[int, int], state: str) -> 
     assert verdict.fixed == verdict.stale == ()
     if state == "worse":
         assert "recorded: loads 8, stores 8" in verdict.findings[0].message
+
+
+def test_figures_of_copies_are_recorded_where_each_has_some() -> None:
+    one, other, unknown = kernel(spills=(8, 8)), kernel(spills=(4, 4)), kernel(spills=None, registers=None)
+    assert len(recording.recorded([one, other], None, Policy())[0]) == 2
+    assert recording.recorded([one, unknown], None, Policy())[0] == ()
 
 
 def test_fixed_and_stale() -> None:

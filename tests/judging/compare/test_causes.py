@@ -159,6 +159,15 @@ def test_loads_of_a_loop_that_is_gone_left_none() -> None:
     assert causes(kernel(), kernel(), old, new) == []
 
 
+@pytest.mark.parametrize(("loops", "kind"), [(2, "mix"), (1, "repeated")], ids=["as many loops", "fewer: unrolled"])
+def test_other_instructions_of_lines_that_stand_more_often(loops: int, kind: Kind) -> None:
+    names, depths = ("FADD", "FMUL"), [0] * 16
+    old = code([(line(5), 4)] * 8)._replace(graph=_Loops(*depths[:8], loops=2), opcodes=(names, np.zeros(8, np.int64)))
+    new = code([(line(5), 4)] * 16)._replace(graph=_Loops(*depths, loops=loops), opcodes=(names, np.ones(16, np.int64)))
+    (found,) = causes(kernel(FADD=8), kernel(FMUL=16), old, new)
+    assert (found.kind, found.lines) == (kind, ("k.cu:5",))
+
+
 def test_wide_accesses_of_lines_that_load_more_often_are_not_the_cause() -> None:
     names = ("STS", "LDG")
     old = code([(line(5), 4)] * 2, {("STS", 2): 1})._replace(opcodes=(names, np.array([0, 1])))

@@ -261,6 +261,17 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel()],
         [],
     ),
+    "several of one symbol, but the log says nothing of linked code: none": (
+        [logged(final=False)],
+        [built(41, size=9), built()],
+        [kernel(final=False, code=None)],
+        [
+            (
+                "ambiguous-sass",
+                "k: 2 functions of the dump with this symbol and arch, of which none is taken: a.o:5, a.o:5",
+            )
+        ],
+    ),
     "several of one symbol: that with the log's spills": (
         [logged(spills=(0, 0))],
         [dumped(), dumped(size=9, accesses=(), evidence="none")],
