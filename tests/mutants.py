@@ -315,7 +315,7 @@ def main() -> int:
         copies = Copies(Path(folder), arguments.workers)
 
         def lives(mutant: Mutant) -> bool:
-            mine = tests.nearest(mutant.path, mutant.line, SECONDS / 3)
+            mine = tests.nearest(mutant.path, mutant.line, SECONDS / 2)
             survives = not mine or copies.survives(mutant, mine)
             if survives:
                 known = "listed" if is_equivalent(mutant, listed) else "SURVIVES"

@@ -68,7 +68,7 @@ class Reached:
             rank[function] += 1
         mine.sort(key=order.__getitem__)
         processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
-        mine += [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
+        mine = [test for test in self._seconds if processes and test.startswith(processes) and test not in order] + mine
         found = []
         for test in mine:
             if self._seconds[test] <= seconds:
@@ -135,18 +135,18 @@ def _pytest(place: Path, words: Sequence[str], environment: dict[str, str]) -> s
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note the lines that a test reaches, those of its fixtures with it."""
-    from coverage import Coverage
+    """Note the lines that a test reaches, those of its fixtures with it; none of one that fails already."""
+    from coverage import Coverage, CoverageData
 
     modules = json.loads(os.environ[_MODULES])
     coverage = Coverage(data_file=None, include=[str(ROOT / module) for module in modules], config_file=False)
-    began = time.perf_counter()
+    began, failed = time.perf_counter(), item.session.testsfailed
     coverage.start()
     try:
         return (yield)
     finally:
         coverage.stop()
-        data = coverage.get_data()
+        data = coverage.get_data() if item.session.testsfailed == failed else CoverageData(no_disk=True)
         lines = {Path(file).relative_to(ROOT).as_posix(): data.lines(file) for file in data.measured_files()}
         with open(os.environ[_ANSWER], "a") as answer:
             answer.write(json.dumps([item.nodeid, round(time.perf_counter() - began, 3), lines]) + "\n")

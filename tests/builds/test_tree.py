@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spillscan.builds.pieces import pieces
-from spillscan.builds.tree import Watched
+from spillscan.builds.tree import Watched, top_of
 
 CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "nothing": (lambda top: None, set()),
@@ -24,8 +25,12 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a folder renamed into place": (lambda top: (top.parent / "folder").rename(top / "put"), {"put/in"}),
     "a link to a file": (lambda top: (top / "put").symlink_to(top.parent / "aside"), {"../aside"}),
     "a link to a folder": (lambda top: (top / "put").symlink_to(top.parent / "folder"), {"../folder/in"}),
+    "a file behind a link that was there": (
+        lambda top: (top.parent / "folder" / "in").write_text("b"),
+        {"../folder/in"},
+    ),
     "a link to itself": (lambda top: (top / "put").symlink_to(top / "put"), set()),
-    "a loop of links": (lambda top: (top / "put").symlink_to(top), {"old"}),
+    "a loop of links": (lambda top: (top / "put").symlink_to(top), {"old", "../folder/in"}),
     "a removed file": (lambda top: (top / "old").unlink(), set()),
     "a FIFO": (lambda top: os.mkfifo(top / "put"), set()),
 }
@@ -40,11 +45,19 @@ def test_what_differs(name: str, tmp_path: Path) -> None:
     for path in (top / "old", tmp_path / "aside", tmp_path / "folder" / "in"):
         path.write_text("a")
         os.utime(path, (0, 0))
+    (top / "link").symlink_to(tmp_path / "folder")
     watched = Watched([])
     before = watched.files([str(top)])
     change(top)
     changed = watched.changed(before, [str(top)])
     assert {os.path.relpath(path, top) for path in changed} == expected
+
+
+def test_the_top_of_a_work_tree(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert top_of(str(tmp_path / "sub")) == str(tmp_path / "sub")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert top_of(str(tmp_path / "sub")) == str(tmp_path.resolve())
 
 
 def test_what_is_never_watched() -> None:

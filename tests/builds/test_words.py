@@ -1,0 +1,87 @@
+"""What command lines of builds mean, and what a launcher notes of the files that they name: rows of ``words.yaml``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spillscan.builds import checks, compilation, launcher
+from spillscan.builds.account import _settles
+from spillscan.builds.record import BuildRecord, Call, Run
+
+ROWS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "words.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("line", ROWS["compilers"])
+def test_what_a_compiler_is_asked_for(line: str) -> None:
+    tool, asked = compilation.options(line.split())
+    found = {"machine_code": compilation.makes_machine_code(line.split()), "asks": [tool, *asked]}
+    assert found == ROWS["compilers"][line]
+
+
+@pytest.mark.parametrize("line", ROWS["steps"])
+def test_configure_steps(line: str) -> None:
+    assert checks._configures(line.split()) is ROWS["steps"][line]
+
+
+def test_a_step_ended_well_where_it_wrote_its_last_file_since(tmp_path: Path) -> None:
+    (tmp_path / "config.status").touch()
+    ended = (tmp_path / "config.status").stat().st_ctime_ns
+    step = (str(tmp_path), "bash", "configure")
+    for began, well in ((ended, True), (ended + 1, False)):
+        call = Call(id=f"{began}-1", command=("nvcc", "conftest.cu"), folder=str(tmp_path), ancestors=(step,))
+        assert checks.is_check(call) is well
+
+
+@pytest.mark.parametrize("name", ROWS["settled"])
+def test_a_run_that_takes_the_place_of_an_earlier_one(name: str) -> None:
+    *both, expected = ROWS["settled"][name]
+    run, old = (Run(command=(words,), folder=top, status=status, did=did) for words, top, status, did in both)
+    assert _settles(run, old, BuildRecord(runs=(old,))) is expected
+    assert not _settles(run, old, BuildRecord())
+
+
+def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = b"\x50\xed\x55\xba\1\0\x10\0" + (4).to_bytes(8, "little") + b"code"
+    texts, binaries = ("a.cu", "b.cu", "opts", "a.d"), ("old.o", "new.o")
+    for name in (*texts, *binaries):
+        (tmp_path / name).write_bytes(code if name in binaries else b"x")
+    started = max((tmp_path / name).stat().st_ctime_ns for name in (*texts, *binaries))
+    digest, none = hashlib.sha256(b"x").hexdigest(), {"sources": [], "files": {}, "wrote": [], "pieces": []}
+
+    def noted(line: str, *, compiled: bool = True) -> dict[str, Any]:
+        return launcher._files(line.split(), {"opts"} if "@opts" in line else set(), started, compiled=compiled)
+
+    os.utime("new.o")  # later than the start
+    line = "nvcc -c a.cu --pre-include=b.cu -MF a.d -o new.o old.o @opts gone.cu"
+    first = noted(line)
+    assert (first["sources"], first["wrote"], len(first["pieces"])) == (["a.cu", "b.cu"], ["new.o"], 1)
+    assert (first["files"], first["folders"]) == (dict.fromkeys(("a.cu", "b.cu", "opts"), digest), [str(tmp_path)])
+    assert noted("nvcc -c")["wrote"] == ["./new.o"]
+    assert noted("nvcc", compiled=False) == {**none, "folders": []}
+    os.utime("a.cu")
+    assert noted("nvcc a.cu")["files"] == {"a.cu": ""}
+
+
+def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
+    gcc, clang = tmp_path / "gcc", tmp_path / "clang"
+    names = [*map(str, (gcc, clang)), "/opt/cuda/bin/nvcc"]
+    assert launcher._headers(*names) is None
+    gcc.write_text("a.o: a.cu \\\n my\\ h.cuh /usr/include/x.h /opt/cuda/include/y.h /tmp/tmpxft_1/z $$d\n")
+    assert launcher._headers(*names) == {"a.cu", "my h.cuh", "$d"}
+    clang.write_text(". b.cuh\n.. /w/c.cuh\n")
+    assert launcher._headers(*names) == {"a.cu", "my h.cuh", "$d", "b.cuh", "/w/c.cuh"}
+
+
+def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher.signal, "signal", lambda *_: None)
+    assert launcher._ran(["sh", "-c", "echo said >&2; exit 3"]) == (3, b"said\n")
+    assert launcher._ran(["sh", "-c", "kill -9 $$"]) == (-9, b"")
+    assert launcher._ran(["/no/such"]) == (127, b"/no/such: No such file or directory\n")
+    assert launcher._ran([str(tmp_path)]) == (126, f"{tmp_path}: Permission denied\n".encode())
