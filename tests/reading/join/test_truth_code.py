@@ -10,8 +10,9 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.reading.join import attach_code
@@ -351,6 +352,16 @@ def test_join_of_log_dump_and_binary(case: str) -> None:
     found, contradictions = attach_code(kernels, others)
     assert [said(each) for each in found] == expected
     assert [reason(each) for each in contradictions] == issues
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "codes"), [(LOST_SETTING, 3, ["setmaxnreg-mismatch"]), (LOST_SETTING, 0, []), ("other", 3, [])]
+)
+def test_a_setting_that_the_log_calls_lost_and_the_code_has(kind: Any, number: int, codes: list[str]) -> None:
+    code = dumped()
+    log = logged(advisories=(Advisory(kind=kind, text="lost", severity="warning"),))
+    _, issues = attach_code([log], [replace(code, stats=replace(code.stats, setmaxnreg=number))])
+    assert [each.code for each in issues] == codes
 
 
 def test_where_programs_have_the_code_of_an_object_is_kept() -> None:
