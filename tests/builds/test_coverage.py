@@ -184,10 +184,7 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (
-            "files: [{max_file_bytes: 1}]",
-            "`files` is a key of an earlier form; set require_archs, driver_release and max_file_bytes for all files",
-        ),
+        ("files: [{max_file_bytes: 1}]", "unknown key 'files'"),
         ("require_archs: sm86", "'sm86' is not an arch; sm_90a is machine code, compute_120 PTX"),
         ("driver_release: 12.4", "driver_release: expected a word, got 12.4"),
         ("driver_release: '99.1'", "driver_release: unknown CUDA release '99.1'"),

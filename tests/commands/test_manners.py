@@ -274,7 +274,7 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("check", HEAD, "--set", "max_register=1"), "no key 'max_register'; did you mean max_registers?"),
+        (("check", HEAD, "--set", "max_register=1"), "unknown key 'max_register'; did you mean max_registers?"),
         (("check", HEAD, "--set", "max_registers"), "write max_registers=VALUE"),
         (
             ("check", HEAD, "--set", "max_registers=x"),

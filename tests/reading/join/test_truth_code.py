@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
-from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.code import SETS_REGISTERS, FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.reading.join import attach_code
 from spillscan.reading.join.code import _are_copies, _contradiction
@@ -360,7 +360,7 @@ def test_join_of_log_dump_and_binary(case: str) -> None:
 def test_a_setting_that_the_log_calls_lost_and_the_code_has(kind: Any, number: int, codes: list[str]) -> None:
     code = dumped()
     log = logged(advisories=(Advisory(kind=kind, text="lost", severity="warning"),))
-    _, issues = attach_code([log], [replace(code, stats=replace(code.stats, setmaxnreg=number))])
+    _, issues = attach_code([log], [replace(code, stats=replace(code.stats, opcodes=((SETS_REGISTERS, number),)))])
     assert [each.code for each in issues] == codes
 
 
