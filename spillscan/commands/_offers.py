@@ -214,17 +214,18 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
     The command from the kernel's log that made it, else the database with its source or object, else its source if that
     is readable and needs no options.
     """
-    lines = kernel.sass.local.lines if kernel.sass else ()
-    files = [kernel.source, kernel.key.unit, *(origin.input for origin in kernel.origins)]
-    for line in lines:
+    named = [kernel.source, kernel.key.unit]
+    for line in kernel.sass.local.lines if kernel.sass else ():
         place = line.source
         while place.inlined_at is not None:
             place = place.inlined_at
-        files.append(place.file)
-    own = {os.path.realpath(file) for file in files if file}
-    for origin in kernel.origins:
+        named.append(place.file)
+    own = {os.path.realpath(file) for file in named if file}
+    for origin in kernel.origins if own else ():
         if command := _logged(origin, own):
             return command
+    files = [*named[:2], *(origin.input for origin in kernel.origins), *named[2:]]
+    own = {os.path.realpath(file) for file in files if file}
     for path, compiled in databases.items():
         if own & compiled:
             return path

@@ -32,6 +32,8 @@ _VOLATILE = re.compile(
 _QUALIFIER = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _SUFFIX = re.compile(r"\b(\d+)(?:u|l|ul|ll|ull|U|L|UL)\b")
 _LAMBDA = re.compile(r"::(?:'lambda(\d*)'\([^()]*\)|\{lambda\([^()]*\)#(\d+)\})")
+_FLAGS = {"(bool)1": "true", "(bool)0": "false"}
+_TYPE = re.compile("lambda|<|::")
 _POLICIES = frozenset(("ParallelFor", "ParallelReduce", "ParallelScan"))
 """Kokkos' drivers, whose first template argument is the functor."""
 
@@ -89,13 +91,21 @@ def display(key: Key) -> Display:
 
 def _of(name: Function) -> Display:
     """Display name of a function; arguments of its class come first: ``Outer<int>::f<4>`` → ``Outer::f<int, 4>``."""
-    scope = Function(name.scopes[-1]) if name.scopes else None
-    arguments = (*(scope.arguments if scope else ()), *name.arguments)
-    return Display(scope.base if scope else "", name.base, tuple(map(_argument, arguments)))
+    scope, arguments = _scope(name.scopes[-1]) if name.scopes else ("", ())
+    return Display(scope, name.base, tuple(map(_argument, (*arguments, *name.arguments))))
+
+
+@lru_cache(maxsize=1 << 12)
+def _scope(text: str) -> tuple[str, tuple[str, ...]]:
+    """Base name and template arguments of a scope, which many kernels share."""
+    scope = Function(text)
+    return scope.base, scope.arguments
 
 
 def _operation(name: Function) -> str:
     """The functor type that a wrapper kernel runs: a template argument that is also its one parameter, or a lambda."""
+    if name.angle is None or not _TYPE.search(name.text, name.angle + 1, name.closing[name.angle]):
+        return ""
     for argument in name.arguments:
         if "lambda" in argument or "<" in argument or "::" in argument:
             taken = [each for each in name.parameters if each == argument or each.startswith(f"{argument}::")]
@@ -131,5 +141,5 @@ def _of_type(text: str) -> Display:
 
 def _argument(text: str) -> str:
     """A template argument without namespaces, number suffixes and bool casts: ``half_t``, ``128``, ``true``."""
-    text = {"(bool)1": "true", "(bool)0": "false"}.get(text, text)
+    text = _FLAGS.get(text, text)
     return _SUFFIX.sub(r"\1", _QUALIFIER.sub("", text)) if not text.isdigit() else text

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Self
 
 from spillscan.model.symbols import NO_NAME
@@ -26,6 +26,8 @@ _DIGEST, _WHOLE = 4, 64
 """Minimum and maximum characters of a digest."""
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 _WORD = re.compile(r"[\w$]+")
+_UNSPELLED = frozenset(("std", "allocator", "basic_string", "string", "istream", "ostream", "iostream"))
+"""Words that a mangled name need not spell out."""
 _GLOB = re.compile(r"[*?[]")
 
 
@@ -121,7 +123,11 @@ class Names:
     def called(self, shown: str) -> list[Key]:
         """The kernels whose display name, short or full, is ``shown``."""
         words = _WORD.findall(shown.partition("~")[0].partition("<")[0].partition("[")[0])
-        near = [symbol for symbol in self._held if words and words[-1] in symbol_of(symbol)]
+        near = list(self._held) if words else []
+        for word in set(words) - _UNSPELLED:
+            near = [symbol for symbol in near if word in symbol_of(symbol)]
+        if "~" not in shown:  # no name that was cut
+            return [symbol for symbol in near if shown == display(symbol).full]
         return [
             symbol
             for symbol in near
@@ -158,8 +164,19 @@ def _stem(symbol: Key) -> str:
     text = symbol_of(symbol)
     if not text.startswith("_Z"):
         return text.partition("(")[0]
+    head = text.partition("I")[0]
+    last, at = _last_name(head)
+    if at > len(head):  # the I is a letter of a name
+        last, at = _last_name(text)
+    return last + text[at:].partition("Ev")[0] if text[at : at + 1] == "I" else last
+
+
+@lru_cache(maxsize=1 << 12)
+def _last_name(text: str) -> tuple[str, int]:
+    """The last of the plain names that a mangled name begins with, and where it ends. Instances of a template share
+    what stands before their arguments."""
     at, last = 3 if text.startswith("_ZN") else 2, ""
     while found := _LENGTH.match(text, at):
         at = found.end() + int(found[0])
         last = text[found.end() : at]
-    return last + text[at:].partition("Ev")[0] if text[at : at + 1] == "I" else last
+    return last, at

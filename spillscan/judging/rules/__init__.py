@@ -123,9 +123,10 @@ def _of_kernel(kernel: Kernel, terms: Terms, asked: Iterable[tuple[int, Check]])
     """Findings for one kernel, and unknowns of the checks without findings."""
     for place, each in asked:
         found = [*each.find(kernel, terms)] if each.find else []
-        yield from _in_force(found, each.rule, terms, place)
-        reason = each.unknown(kernel, terms) if each.unknown and not found else ""
-        yield from _in_force([Said(reason)] if reason else [], each.rule, terms, place, decided=False)
+        if found:
+            yield from _in_force(found, each.rule, terms, place)
+        elif each.unknown and (reason := each.unknown(kernel, terms)):
+            yield from _in_force([Said(reason)], each.rule, terms, place, decided=False)
 
 
 def regressions(changes: Sequence[Change], policy: Demands) -> list[Finding]:

@@ -8,7 +8,7 @@ from spillscan.judging.compare.figures import moved_to_shared
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
-from spillscan.occupancy.devices import judged_on
+from spillscan.occupancy.devices import WARP_THREADS, judged_on
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
 
@@ -19,6 +19,8 @@ BLOCKS = Rule("blocks-per-sm", "error", needs=_NEEDS, limits=(MIN_BLOCKS,))
 LOST = Rule("blocks-lost", "error", needs=_NEEDS)
 TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
+_SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
+"""A kernel that this block does not let launch has no block size that does."""
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
@@ -45,7 +47,7 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     """
     if kernel.final is False or any(each.severity == "error" for each in kernel.advisories):
         return  # not linked, or not compiled
-    for device, summary in _summaries(kernel, terms):
+    for device, summary in _summaries(kernel, terms, terms.launch or _SMALLEST):
         if summary.occupancy is None or summary.occupancy.can_launch:
             continue
         where, why = f" on {device}" if terms.devices else "", "; ".join(summary.occupancy.reasons)
@@ -118,11 +120,12 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")
 
 
-def _summaries(kernel: Kernel, terms: Terms) -> Iterator[tuple[str, Summary]]:
+def _summaries(kernel: Kernel, terms: Terms, launch: Launch | None = None) -> Iterator[tuple[str, Summary]]:
+    """The occupancy on each device, at ``launch`` or, without, at the kernel's own."""
     if kernel.role == "function":
         return
     for device in judged_on(kernel.key.arch, terms.devices):
-        yield device or "", summarise(kernel.usage, device, terms.launch)
+        yield device or "", summarise(kernel.usage, device, launch or terms.launch)
 
 
 def _fails_now(change: Change, terms: Terms) -> Iterator[Said]:

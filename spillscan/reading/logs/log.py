@@ -58,6 +58,8 @@ _WRAPPED = re.compile(rb"[ \t]*, ")
 """Rest of a registers line that a mail program or a terminal wrapped."""
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
+_REPORTS = (Module, EntryLine, Properties, Stack, Used)
+_NOT_UNDERSTOOD = (Unknown, Torn)
 
 
 def silent(text: bytes) -> bool:
@@ -115,15 +117,16 @@ class _Log:
         next_report = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         seen, seen_line = 0, self._line  # text up to here is not a report and was searched for failures
         while position < size:
-            if self._default[0].idle:
-                end = self._take_blocks(text, position)
-                if end > position:
+            end = text.find(b"\n", position) + 1
+            known = self._regular.get(text[position:end]) if end else None
+            if self._default[0].idle and (known is None or isinstance(known, EntryLine)):
+                blocks_end = self._take_blocks(text, position)
+                if blocks_end > position:
                     self._failures.look(seen, position, seen_line)
-                    position = seen = end
+                    position = seen = blocks_end
                     seen_line = self._line
                     continue
-            end = text.find(b"\n", position) + 1
-            if end and (known := self._regular.get(text[position:end])) and not _WRAPPED.match(text, end):
+            if known and not _WRAPPED.match(text, end):
                 self._failures.look(seen, position, seen_line)
                 self._report(known, text[position:end].decode("utf-8", "replace").rstrip(), *self._default)
                 self._line += 1
@@ -278,9 +281,9 @@ class _Log:
             if isinstance(found, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
                 writer.linker.interrupt()
             self._gap.close(steps, self._line)
-        steps.output(report=isinstance(found, Module | EntryLine | Properties | Stack | Used))
+        steps.output(report=isinstance(found, _REPORTS))
         self._latest = steps
-        if isinstance(found, Unknown | Torn):
+        if isinstance(found, _NOT_UNDERSTOOD):
             self._unknown += 1
         else:
             self._recognised += lines
