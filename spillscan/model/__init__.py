@@ -1,8 +1,8 @@
-"""The vocabulary between readers, rules and reports: frozen records, nothing that acts.
+"""Vocabulary shared by readers, rules and reports: frozen records without behavior.
 
-``None`` means that the input did not say. It is never 0, and 0 is never invented. ``usage`` holds what a compiler says,
-``code`` what machine code holds, ``build`` what was read, ``findings`` what is judged; names of ``code`` are imported
-from there, for most builds hold no machine code.
+``None`` means that the input did not report a value. It is never 0, and 0 is never invented. ``usage`` has what a
+compiler reports, ``code`` the contents of machine code, ``build`` what was read, ``findings`` what was checked; names
+of ``code`` are imported from there, since most builds have no machine code.
 """
 
 from spillscan.model.build import Build, Kernel, LinkRecord, Reading, Sidecar, Stats

@@ -1,4 +1,4 @@
-"""What was read: kernels with all that inputs say of them, and the build that they make up."""
+"""Records of what was read: kernels with everything known about them, and the build that they make up."""
 
 from __future__ import annotations
 
@@ -26,47 +26,52 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     key: KernelKey
     """Symbol, arch and unit."""
     role: Role
-    """Entry, device function, or unknown where only a warning names it."""
+    """Entry, device function, or unknown if only a warning names it."""
     usage: Usage
-    """Its figures."""
+    """Its metrics."""
     confidence: Confidence = "certain"
-    """``ambiguous`` where interleaved output does not decide which figures belong to it."""
+    """``ambiguous`` if interleaved output leaves open which metrics belong to it."""
     reasons: tuple[str, ...] = ()
     """Why it is ambiguous."""
     final: bool | None = None
-    """``False``: relocatable code, the linker decides registers and stack. ``True``: the linker has spoken.
-    ``None``: nothing in the log says that it was compiled relocatable."""
+    """``False``: relocatable code, whose registers and stack the linker decides. ``True``: already linked.
+    ``None``: nothing in the log shows that it was compiled as relocatable code.
+    """
     advisories: tuple[Advisory, ...] = ()
     """Compiler messages that name this kernel, in the order printed."""
     origins: tuple[Origin, ...] = ()
-    """Where it was read; the first is where its record begins."""
+    """Where it was read; the first is the start of its record."""
     compile_ms: float | None = None
-    """Compile time as printed (ptxas 12.8 and later), or as nvcc traced it; never the same twice, and judged by no
-    limit that is not set."""
+    """Compile time as printed (ptxas 12.8 and later), or as traced by nvcc; different in every run.
+
+    It is checked only if a limit is set.
+    """
     source: str = ""
-    """Source file that the build step compiles, as its command line names it; empty where no line says."""
+    """Source file that the build step compiles, as named in its command line; empty if no line names it."""
     sass: SassStats | None = None
-    """What a SASS dump or a binary says of it; ``None`` where none was read."""
+    """Contents of its machine code, from a disassembly or a binary; ``None`` if none was read."""
     launch_bounds: LaunchBounds | None = None
-    """Of its binary; ``None`` where none was read, or it has no bounds."""
+    """Launch bounds in its binary; ``None`` if none was read, or it has none."""
     dynamic_shared: bool | None = None
-    """Whether its code declares shared memory whose size each launch gives; ``None`` where no binary was read."""
+    """Whether its code declares shared memory that is sized at launch; ``None`` if no binary was read."""
     launch: Launch | None = None
-    """How it is launched, as its compiler wrote beside its code; ``None`` where nothing does."""
+    """Its launch, as recorded by its compiler next to the code; ``None`` if there is no such record."""
     configuration: tuple[tuple[str, str], ...] = ()
-    """(name, value) of what it was tuned for, as its compiler wrote beside its code: ``tile``, ``num_warps`` …"""
+    """(name, value) of its tuning parameters, recorded by its compiler next to the code: ``tile``, ``num_warps`` …"""
     caller: str = ""
-    """Of a device function in a binary: the symbol of the kernel whose copy of it this is; empty: it stands alone."""
+    """For a device function in a binary: the symbol of the kernel whose copy it is; empty if it is standalone."""
 
     @property
     def is_helper(self) -> bool:
-        """Whether it is code that ptxas brings along, which stands in no table."""
+        """Whether it is helper code that ptxas adds, which tables omit."""
         return self.role == "function" and symbols.is_helper(self.key.symbol)
 
     @property
     def saves_for_callers(self) -> bool:
-        """Whether all that ptxas counts as spills of a device function are callee-saved registers, as its code shows:
-        in code whose spills ptxas marks, the function's own frame holds nothing else."""
+        """Whether all spills that ptxas counts for a device function are callee-saved registers.
+
+        The code shows this: if ptxas marks its spills, the function's own frame has nothing else.
+        """
         printed, code = self.usage.spills, self.sass
         if self.role != "function" or not printed or not any(printed) or code is None or not code.instructions:
             return False
@@ -75,8 +80,9 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def spills(self) -> tuple[int, int] | None:
-        """(spill store bytes, spill load bytes) per thread: as the compiler counted, else as its code shows; ``None``
-        where no input says.
+        """(spill store bytes, spill load bytes) per thread, as counted by the compiler, else from the code.
+
+        ``None`` if no input reports them.
         """
         usage = self.usage
         if usage.spill_store_bytes is None or usage.spill_load_bytes is None:
@@ -85,7 +91,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def cumulative_spills(self) -> tuple[int, int] | None:
-        """The same of the kernel and its callees together; ``None`` where no input shows callees, or their spills."""
+        """:attr:`spills` of the kernel with its callees; ``None`` if no input has the callees, or their spills."""
         if self.usage.cumulative_spills is None and self.sass is not None:
             tree = self.sass.local.tree
             return None if tree is None else tree.pair
@@ -93,8 +99,9 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def spill_bounds(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """The least and the most bytes of (spill stores, spill loads), those of callees that inputs show with it
-        included: equal where they are known; ``None``: nothing bounds them.
+        """Lower and upper bound of (spill store bytes, spill load bytes), including callees in the inputs.
+
+        Both are equal if the values are known; ``None`` if there are no bounds.
         """
         known = self.usage.cumulative_spills
         if known is None and self.sass is not None and self.sass.instructions:
@@ -107,7 +114,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def own_spill_bounds(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """The same of the kernel itself, without its callees."""
+        """:attr:`spill_bounds` of the kernel itself, without its callees."""
         known, code = self.spills, self.sass
         if known is None and code is not None and code.instructions:
             least, most = code.local.bounds(self.role, own=True)
@@ -121,7 +128,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def named_by(self) -> str | symbols.Tuned:
-        """What people's names of it are made of: its symbol, and what it was tuned for."""
+        """Key of its readable names: the symbol, with its tuning parameters if it has any."""
         if not self.configuration:
             return self.key.symbol
         origin = None if self.sass is None else self.sass.origin
@@ -135,15 +142,14 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """How much was read, and how much of it was understood."""
+    """Amount of input, and how much of it was understood."""
 
     inputs: int = 0
     """Inputs read."""
     lines: int = 0
     """Lines read."""
     bytes: int = 0
-    """Bytes read: of text after decompression; of a binary or an archive as it is stored, and of each text inside it
-    besides."""
+    """Bytes read: text after decompression; binaries and archives as stored, plus each text inside them."""
     recognised_lines: int = 0
     """Lines that a grammar rule describes."""
     unknown_lines: int = 0
@@ -163,42 +169,47 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 class Build(Struct, frozen=True, kw_only=True):
-    """All that was read from the inputs of one build."""
+    """Everything read from the inputs of one build."""
 
     kernels: tuple[Kernel, ...] = ()
-    """In the order of the inputs; one symbol may stand in several archs and units."""
+    """Kernels in the order of the inputs; a symbol may have several archs and units."""
     issues: tuple[Issue, ...] = ()
-    """What was not understood, in the order of the inputs."""
+    """Problems with the inputs, in their order."""
     stats: Stats = field(default_factory=Stats)
-    """How much was read."""
+    """Amount of input read."""
     portable: tuple[PortableCode, ...] = ()
-    """What is not yet machine code, in the order of the inputs."""
+    """Code that is not yet machine code, in the order of the inputs."""
     empty_units: tuple[str, ...] = ()
-    """Objects that a log says were compiled, and that hold no kernel."""
+    """Objects without kernels that were compiled according to a log."""
     units: tuple[Unit, ...] = ()
-    """What was to be compiled, as far as anything but a log says so, and what came of it; in no snapshot."""
+    """Compilations that were due, as far as known from more than a log, with their results; not in snapshots."""
 
     def __hash__(self) -> int:
         return hash((self.kernels, self.issues, self.stats))
 
     @property
     def named(self) -> Build:
-        """Without the records whose kernel no input names, which are gaps: another build's cannot be found again."""
+        """The build without records that no input names a kernel for.
+
+        These are gaps: they cannot be found again in another build.
+        """
         if all(kernel.key.symbol for kernel in self.kernels):
             return self
         return replace(self, kernels=tuple(kernel for kernel in self.kernels if kernel.key.symbol))
 
     @property
     def toolkits(self) -> tuple[str, ...]:
-        """Releases of the compilers that made it, oldest first, as far as commands or code say: ``13.0.88``."""
+        """Compiler releases that made the build, oldest first, as far as commands or code name them: ``13.0.88``."""
         found = {unit.version for unit in self.units}
         found |= {kernel.sass.maker.version for kernel in self.kernels if kernel.sass and kernel.sass.maker}
         whole = (each for each in found if each and not any(other.startswith(f"{each}.") for other in found))
         return tuple(sorted(whole, key=symbols.natural))
 
     def compiled(self) -> Callable[[str, str | None], bool]:
-        """What says of (name of a unit, arch) that the unit was compiled for it and its report is whole, so that a
-        kernel that it does not show is gone. A unit without kernels was compiled for every arch."""
+        """Function for whether a unit was compiled for an arch, and its report is complete.
+        Its arguments are the name of the unit and the arch. A kernel missing from such a report is gone. A unit without
+        kernels was compiled for every arch.
+        """
         open_places = {issue.origin.input for issue in self.issues if issue.origin and "kernels" in issue.hidden}
         done = {unit.name for unit in self.units}
         done -= {u.name for u in self.units if u.state != "done" or not open_places.isdisjoint(u.files)}
@@ -208,7 +219,7 @@ class Build(Struct, frozen=True, kw_only=True):
         return lambda unit, arch: unit in empty or (unit in done and (unit, symbols.arch_family(arch)) in shown)
 
     def unit_names(self) -> Callable[[Kernel], str]:
-        """What gives the name of the unit that a kernel was compiled in; empty where that is not known."""
+        """Function for the name of the unit that a kernel was compiled in; empty if unknown."""
         by_file = {file: unit.name for unit in self.units for file in unit.files}
 
         def name(kernel: Kernel) -> str:
@@ -219,9 +230,8 @@ class Build(Struct, frozen=True, kw_only=True):
         return name
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row a kernel, in the build's order: identity as strings, figures as nullable ``Int64``.
-
-        Constant banks become columns ``constant_bytes_0`` and so on, for the banks that occur. What is not known is
+        """One row per kernel, in the build's order: identity as strings, metrics as nullable ``Int64``.
+        Constant banks become columns ``constant_bytes_0`` and so on, for the banks that occur. Unknown values are
         ``<NA>``.
         """
         import pandas
@@ -250,7 +260,7 @@ class Build(Struct, frozen=True, kw_only=True):
         return pandas.DataFrame(columns)
 
     def _repr_html_(self) -> str:
-        """In a notebook: what there is, and the worst kernels."""
+        """Summary and worst kernels, for notebooks."""
         worst = sorted(self.kernels, key=damage)
         shown = replace(self, kernels=tuple(worst[:_SHOWN])).to_pandas()[list(_COLUMNS)]
         spilling = sum(any(kernel.spills or ()) for kernel in worst)
@@ -261,57 +271,57 @@ class Build(Struct, frozen=True, kw_only=True):
 
 
 class LinkRecord(Struct, frozen=True):
-    """The linker's final figures for one kernel of relocatable code."""
+    """Final metrics from the linker for one kernel of relocatable code."""
 
     symbol: str
     arch: str | None
-    """``None`` where the linker does not name it."""
+    """``None`` if the linker does not name it."""
     usage: Usage
     origin: Origin
 
 
 class Sidecar(Struct, frozen=True, kw_only=True):
-    """What a compiler wrote beside the code of one kernel, or of all kernels of one file."""
+    """Data that a compiler wrote next to the code of one kernel, or of all kernels of one file."""
 
     place: str
-    """Folder and stem of its file; the code's are the same."""
+    """Folder and stem of its file, which are those of the code."""
     symbol: str = ""
-    """The kernel; empty: all of the file."""
+    """Symbol of the kernel; empty for all kernels of the file."""
     threads_per_block: int | None = None
-    """Threads per block; ``None`` where it does not say."""
+    """Threads per block; ``None`` if not specified."""
     dynamic_shared_bytes: int | None = None
-    """Dynamic shared memory, bytes per block; ``None`` where it does not say."""
+    """Dynamic shared memory, bytes per block; ``None`` if not specified."""
     cluster_blocks: int | None = None
-    """Blocks per cluster; ``None`` where it does not say."""
+    """Blocks per cluster; ``None`` if not specified."""
     configuration: tuple[tuple[str, str], ...] = ()
-    """(name, value) of what the kernel was tuned for."""
+    """(name, value) of the kernel's tuning parameters."""
     origin: Origin
     """The file."""
 
 
 _SHOWN = 20
 _COLUMNS = ("short_name", "arch", "registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
-"""What a notebook shows of a build."""
+"""Columns shown in a notebook."""
 
 
 class Reading(Struct):
-    """What one input held."""
+    """Contents of one input."""
 
     kernels: list[Kernel] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
     functions: list[SassFunction | FunctionUsage] = field(default_factory=list)
-    """What dumps hold, to be joined with the kernels of logs."""
+    """Functions in disassemblies, to be joined with the kernels of logs."""
     sidecars: list[Sidecar] = field(default_factory=list)
-    """What compilers wrote beside machine code, to be joined with its kernels."""
+    """Data that compilers wrote next to machine code, to be joined with its kernels."""
     issues: list[Issue] = field(default_factory=list)
     stats: Stats = field(default_factory=Stats)
     portable: list[PortableCode] = field(default_factory=list)
     empty_units: list[str] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
-    """What was to be compiled, and what came of it."""
+    """Compilations that were due, with their results."""
 
     def add(self, other: Reading) -> None:
-        """Take in what another input held, behind what is here."""
+        """Append the contents of another input."""
         self.kernels += other.kernels
         self.links += other.links
         self.functions += other.functions
@@ -324,12 +334,12 @@ class Reading(Struct):
 
     @property
     def understood(self) -> bool:
-        """Whether anything in the input was."""
+        """Whether any part of the input was understood."""
         return bool(self.stats.recognised_lines or self.functions or self.portable)
 
 
 def damage(kernel: Kernel) -> tuple[object, ...]:
-    """Sort key of every table of kernels: most spilled bytes, then most registers, first."""
+    """Sort key of all kernel tables: most spilled bytes first, then most registers."""
     usage, key = kernel.usage, kernel.key
     worst = (-sum(kernel.spills or (0,)), -(usage.registers or 0), -(usage.stack_bytes or 0))
     return (*worst, key.symbol, key.arch or "", key.unit)

@@ -1,6 +1,6 @@
-"""What machine code holds, by function: figures, and what else is known of it; and the classes of opcodes.
+"""Contents of machine code by function: metrics and everything else known about it; and the classes of opcodes.
 
-Accesses to local memory are a chapter of their own, :mod:`spillscan.model.local`, whose names are imported from here.
+Local-memory accesses are in :mod:`spillscan.model.local`, whose names are imported from here.
 """
 
 from __future__ import annotations
@@ -46,204 +46,219 @@ __all__ = [
 
 
 class WarpRole(Struct, frozen=True, kw_only=True):
-    """The code that some warps of a block run with a number of registers of their own (``setmaxnreg``).
-
-    It is what control reaches from one USETMAXREG, or from the kernel's start, without coming to another. Code that
-    several roles run counts for each.
+    """Code that some warps of a block run with their own number of registers (``setmaxnreg``).
+    It is reachable from one USETMAXREG, or from the kernel's start, without passing another. Code that several roles
+    run counts for each.
     """
 
     address: int | None
-    """Byte offset of its USETMAXREG; ``None``: the kernel's start."""
+    """Byte offset of its USETMAXREG; ``None`` for the kernel's start."""
     registers: int | None
-    """Per thread from there on; ``None`` of the start, where it is what the kernel was launched with, and where the
-    instruction does not say."""
+    """Registers per thread from there on.
+
+    ``None`` for the start, which has the number of the launch, and if the instruction does not specify it.
+    """
     follows: bool
-    """Another role's code leads to it: the same warps may run one after the other."""
+    """Whether another role's code leads to it: the same warps may run one after the other."""
     spill: Traffic | None
-    """Its accesses to spill slots, callees in the same listing included; ``None`` where it is not known which of its
-    accesses are some."""
+    """Its accesses to spill slots, including callees in the same listing.
+
+    ``None`` if it is unknown which of its accesses these are.
+    """
     local: Traffic
     """All its accesses to local memory."""
 
 
 class LivePeak(Struct, frozen=True, kw_only=True):
-    """Where the most general registers are live: in a dump as ``nvdisasm -plr`` shows it, else by dataflow over the
-    machine code (:mod:`spillscan.reading.machine.liveness`)."""
+    """Place where the most general registers are live.
+
+    In a disassembly as shown by ``nvdisasm -plr``, else by dataflow over the machine code
+    (:mod:`spillscan.reading.machine.liveness`).
+    """
 
     registers: int
-    """Live at once, those that the instruction writes included."""
+    """Registers live at once, including those that the instruction writes."""
     address: int
     """Byte offset of the instruction."""
     line: int | None
-    """1-based line of the dump; ``None`` of a binary."""
+    """1-based line of the disassembly; ``None`` for a binary."""
     source: SourceLine | None = None
-    """Where it comes from; ``None`` without line information (nvdisasm ignores -g where -plr is given)."""
+    """Source line; ``None`` without line information (nvdisasm ignores -g together with -plr)."""
     at_least: bool = False
-    """More may be live: something in the code is not known."""
+    """Whether more may be live, because some of the code is unknown."""
 
 
 class Maker(Struct, frozen=True, kw_only=True):
-    """The tool that wrote a cubin, as far as the cubin says."""
+    """Tool that wrote a cubin, as far as the cubin names it."""
 
     tool: str
-    """``ptxas`` or ``nvlink``; empty where only a version is given (cubins of the old layout, before CUDA 13)."""
+    """``ptxas`` or ``nvlink``; empty if only a version is known (old cubin layout, before CUDA 13)."""
     version: str
-    """``13.5.37``; ``12.6`` where no more is given."""
+    """``13.5.37``; ``12.6`` if no more is known."""
     options: str
-    """Its command line; empty where it is not given."""
+    """Command line of the tool; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")
 
 
 class CodeText(Struct, frozen=True, kw_only=True):
-    """A function's machine code, and all that it refers to: what ``diff --with code`` compares."""
+    """Machine code of a function and everything that it refers to, as compared by ``diff --with code``."""
 
     number: int
     """Number of its architecture: 90."""
     words: bytes
-    """Its instructions, packed by zlib."""
+    """Instructions, compressed by zlib."""
     references: tuple[tuple[int, str], ...] = ()
-    """(byte offset, what is put or read there), ascending; ``#N`` is the number of an object in ``data``."""
+    """(byte offset, what is inserted or read there), ascending; ``#N`` is the number of an object in ``data``."""
     data: tuple[tuple[str, str], ...] = ()
-    """(label, value) of each attribute and of each object referred to, directly or through one another; of contents
-    the value is a digest that begins with ``#``."""
+    """(label, value) of each attribute, and of each object that it refers to, directly or indirectly.
+
+    The value of contents is a digest that begins with ``#``.
+    """
     unknown: str = ""
-    """Why not all that it refers to is known; empty: all is."""
+    """Why some references are unknown; empty if all are known."""
     parts: tuple[int, ...] = ()
-    """Byte offsets at which callees begin that its section holds."""
+    """Byte offsets of the callees in its section."""
     function: bool = False
-    """A device function: its callers depend on its registers."""
+    """Whether it is a device function, whose callers depend on its registers."""
     lines: tuple[tuple[int, str, int], ...] = ()
-    """(first instruction, source file, line) of each run of instructions of one line; line 0: unknown."""
+    """(first instruction, source file, line) of each run of instructions of one line; line 0 if unknown."""
 
 
 MOST_REGISTERS = 255
-"""That an instruction can name; ptxas allocates no more on any device, and ignores greater caps."""
+"""Most registers that an instruction can name; ptxas allocates no more on any device, and ignores higher limits."""
 SETS_REGISTERS = "USETMAXREG"
-"""``setmaxnreg`` (Hopper and later): from there on a warp has another number of registers than at the start."""
+"""Opcode of ``setmaxnreg`` (Hopper and later), which changes the number of registers of a warp."""
 
 
 class SassStats(Struct, frozen=True, kw_only=True):
-    """What one function's machine code holds."""
+    """Contents of one function's machine code."""
 
     instructions: int
-    """Machine instructions, padding included."""
+    """Machine instructions, including padding."""
     code_bytes: int
-    """Bytes from the first instruction to the end of the last, control words included."""
+    """Bytes from the first instruction to the end of the last, including control words."""
     opcodes: Sequence[tuple[str, int]]
-    """(mnemonic without modifiers, instructions), by mnemonic; hashable, equal to any tuple of the same."""
+    """(mnemonic without modifiers, instructions), by mnemonic; hashable, and equal to any tuple of the same."""
     local: LocalTraffic = NO_TRAFFIC
     """Accesses to local memory."""
     shared_spills: int | None = None
-    """Shared-memory accesses that ptxas annotates as spills; ``None`` where the dump has no annotations."""
+    """Shared-memory accesses that ptxas annotates as spills; ``None`` if the disassembly has no annotations."""
     registers: int | None = None
-    """Registers allocated per thread, where the dump says so (``SHI_REGISTERS``, ``-res-usage``)."""
+    """Registers allocated per thread, if known (``SHI_REGISTERS``, ``-res-usage``)."""
     live_peak: LivePeak | None = None
-    """The live-register peak; ``None`` without ``-plr``, and of a binary where it was not asked for."""
+    """Peak of live registers; ``None`` without ``-plr``, and for a binary if not requested."""
     origin: Origin | None = None
-    """Where the function stands in the dump."""
+    """Place of the function in the disassembly."""
     maker: Maker | None = None
-    """What wrote its cubin; ``None`` from a dump, or where the cubin does not report."""
+    """Tool that wrote its cubin; ``None`` for a disassembly, or if the cubin does not name it."""
     roles: tuple[WarpRole, ...] = ()
-    """Of code that sets its warps' registers: the start, then by their registers; empty: it sets none."""
+    """Roles of code that sets its warps' registers: the start, then by registers; empty if it sets none."""
     digest: str | None = None
-    """Stands for the code: its bytes, its own constants, and what relocations put into it, by name and not by address.
-    Functions with the same one are the same code, whatever they are called and wherever they lie; ``None`` from a dump,
-    which does not show all of it."""
+    """Digest of the code: its bytes, its own constants, and what relocations insert, by name and not by address.
+    Functions with equal digests have the same code, whatever their names and addresses; ``None`` for a disassembly,
+    which does not show all of it.
+    """
     register_cap: int | None = None
-    """Most registers per thread that ptxas was allowed, by launch bounds, ``__maxnreg__`` or ``-maxrregcount``; 255: as
-    many as an instruction can name; ``None`` from a dump, and of a device function."""
+    """Register limit per thread that ptxas had, from launch bounds, ``__maxnreg__`` or ``-maxrregcount``.
+
+    255: as many as an instruction can name; ``None`` for a disassembly, and for a device function.
+    """
     text: CodeText | None = None
-    """The code itself, where it was asked for."""
+    """The code itself, if requested."""
 
     @property
     def setmaxnreg(self) -> int | None:
-        """USETMAXREG instructions; ``None`` where no instruction was read."""
+        """Number of USETMAXREG instructions; ``None`` if no instruction was read."""
         return dict(self.opcodes).get(SETS_REGISTERS, 0) if self.instructions else None
 
     def spills(self, role: Role) -> tuple[int, int] | None:
-        """Bytes of spill stores and of spill loads of the function itself; ``None`` where no instruction was read, or
-        the class of some accesses is not known."""
+        """Bytes of spill stores and of spill loads of the function itself.
+
+        ``None`` if no instruction was read, or if the class of some accesses is unknown.
+        """
         known = self.local.spills(role) if self.instructions else None
         return None if known is None else known.pair
 
     @property
     def opcode_classes(self) -> dict[str, int]:
-        """Instructions by class (:data:`OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
+        """Number of instructions by class (:data:`OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
         return classified(self.opcodes)
 
     @property
     def unknown_opcodes(self) -> tuple[str, ...]:
-        """Mnemonics that no class holds; their instructions are of class ``other``."""
+        """Mnemonics without a class; their instructions are of class ``other``."""
         return unclassified(self.opcodes)
 
 
 class SassFunction(Struct, frozen=True, kw_only=True):
-    """One function of one cubin in a dump."""
+    """One function of one cubin, from a disassembly or a binary."""
 
     symbol: str
-    """As printed."""
+    """Symbol as printed."""
     arch: str | None
-    """``sm_90a``; ``None`` where the dump does not say."""
+    """``sm_90a``; ``None`` if the disassembly does not name it."""
     role: Role
-    """Entry or device function, as far as the dump says."""
+    """Entry or device function, as far as known."""
     member: int
-    """0-based number of the cubin in the dump."""
+    """0-based number of the cubin in the disassembly."""
     identifier: str = ""
-    """Source that the fatbin member names (builds with line information), else the object of a static library that
-    holds it; empty where the dump says neither."""
+    """Source that the fatbin member names (builds with line information), else the object of a static library.
+
+    Empty if neither is known.
+    """
     stats: SassStats
-    """Its figures."""
+    """Contents of its machine code."""
     usage: Usage | None = None
-    """Its resources, where it comes from a binary; ``None`` from a dump."""
+    """Resources from a binary; ``None`` for a disassembly."""
     launch_bounds: LaunchBounds | None = None
-    """As its binary says."""
+    """Launch bounds in its binary."""
     dynamic_shared: bool | None = None
-    """Whether it declares shared memory whose size each launch gives; ``None`` from a dump."""
+    """Whether it declares shared memory that is sized at launch; ``None`` for a disassembly."""
     final: bool | None = None
-    """``False``: of a binary that the device linker still has to link."""
+    """``False`` for a binary that the device linker still has to link."""
     caller: str = ""
-    """The kernel in whose code it stands as a callee, of which it is that kernel's copy; empty: it stands alone."""
+    """Kernel whose code contains this copy as a callee; empty if it is standalone."""
 
 
 class FunctionUsage(Struct, frozen=True, kw_only=True):
     """Resources of one function of one cubin."""
 
     symbol: str
-    """As printed."""
+    """Symbol as printed."""
     arch: str | None
-    """``sm_90``; ``None`` for a bare cubin, whose dump does not say."""
+    """``sm_90``; ``None`` for a bare cubin, whose listing does not name it."""
     identifier: str
-    """Source that the fatbin member names; empty where it does not."""
+    """Source that the fatbin member names; empty if it names none."""
     usage: Usage
-    """``shared_bytes`` as ptxas counts it, where the arch is known; spills are not in this listing."""
+    """Metrics: ``shared_bytes`` as ptxas counts it, if the arch is known; without spills, which the listing lacks."""
     dynamic_stack: bool
-    """``STACK:UNKNOWN``: recursion or alloca. ``usage.stack_bytes`` is ``None`` then."""
+    """Whether the listing has ``STACK:UNKNOWN`` (recursion or alloca); ``usage.stack_bytes`` is ``None`` then."""
     origin: Origin
-    """Where its figures stand."""
+    """Place of its metrics."""
 
 
 PortableForm = Literal["PTX", "LTO-IR"]
 
 
 class PortableCode(Struct, frozen=True, kw_only=True):
-    """One module of which machine code is still to be made: by the driver, or by the device linker."""
+    """Module that still has to be compiled to machine code, by the driver or the device linker."""
 
     form: PortableForm
-    """What it is written in."""
+    """Language of the module."""
     arch: str | None
-    """What it is written for: ``compute_90a``; ``None`` where it does not say."""
+    """Target: ``compute_90a``; ``None`` if not specified."""
     kernels: tuple[str, ...] | None
-    """Symbols of its entries; ``None`` where they cannot be read."""
+    """Symbols of its entries; ``None`` if they cannot be read."""
     bytes: int
-    """Its size, decompressed."""
+    """Decompressed size."""
     unit: str = ""
-    """As that of a kernel."""
+    """Unit, like that of a kernel."""
     origin: Origin | None = None
-    """Where it stands."""
+    """Where it was read."""
     version: str | None = None
-    """Of PTX, its ISA version: ``8.5``; ``None`` where that is not known."""
+    """ISA version of PTX: ``8.5``; ``None`` if unknown."""
 
 
 OPCODE_CLASSES: dict[str, tuple[str, ...]] = {
@@ -283,10 +298,11 @@ OPCODE_CLASSES: dict[str, tuple[str, ...]] = {
         "nop": "NOP",
     }.items()
 }
-"""Opcodes by class, by the headings and descriptions of NVIDIA's tables (CUDA Binary Utilities, "Instruction Set
-Reference", 11.8 to 13.1: Maxwell and Pascal, Volta, Turing, Ampere and Ada, Hopper, Blackwell), which a test walks, and
-some more that real dumps hold. An opcode that is not in the table is of class ``other``: it is counted and named, never
-guessed."""
+"""Opcodes by class, by the headings and descriptions of NVIDIA's tables.
+These are in CUDA Binary Utilities, "Instruction Set Reference", 11.8 to 13.1 (Maxwell and Pascal, Volta, Turing, Ampere
+and Ada, Hopper, Blackwell), and a test checks them all; some more opcodes are from real disassemblies. An opcode that
+is not in the table is of class ``other``: it is counted and named, never guessed.
+"""
 
 CLASS_OF: dict[str, str] = {opcode: name for name, opcodes in OPCODE_CLASSES.items() for opcode in opcodes}
 
@@ -294,7 +310,7 @@ OTHER_CLASS = "other"
 
 
 def classified(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Instructions by class, largest first."""
+    """Number of instructions by class, largest first."""
     found: dict[str, int] = {}
     class_of, held = CLASS_OF.get, found.get
     for opcode, count in opcodes:
@@ -305,5 +321,5 @@ def classified(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def unclassified(opcodes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """The mnemonics that are in no class, by name."""
+    """Mnemonics without a class, sorted."""
     return tuple(sorted({opcode for opcode, _ in opcodes}.difference(CLASS_OF)))

@@ -1,7 +1,7 @@
-"""A demangled C++ name, parsed once: short names, names for people and likeness are read off what this finds.
+"""A demangled C++ name, parsed once: short names, display names and similarity are derived from the result.
 
-One pass pairs the brackets. From then on what stands in a bracket is stepped over at once: whatever is asked of a name
-takes no longer than the name is, however deep its brackets are nested.
+One pass pairs the brackets; after that, the contents of a bracket are skipped at once. Every query takes time linear in
+the length of the name, however deep its brackets are nested.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 UNNAMED = "(anonymous namespace)"
-"""What LLVM's demangler calls a namespace without a name."""
+"""Name that LLVM's demangler gives an unnamed namespace."""
 
 _BRACKET, _OPENED_BY = re.compile(r"[<>(){}]"), {">": "<", ")": "(", "}": "{"}
 _OPENING, _COMMA, _MARK = re.compile(r"[<({]"), re.compile(r"[<({,]"), re.compile(r"[<({ ]|::")
 
 
 class Demangled:
-    """A demangled name, or a type in one. A bracket that nothing closes goes on to the end of the name."""
+    """A demangled name, or a type in one. An unclosed bracket extends to the end of the name."""
 
     __slots__ = ("closing", "depth", "paired", "text")
 
@@ -26,11 +26,11 @@ class Demangled:
         self.text = text
         """The whole name."""
         self.closing: dict[int, int] = {}
-        """Where each bracket that opens is closed, by where it stands."""
+        """Offset of each closing bracket, by the offset of its opening one."""
         self.paired = True
         """Whether each bracket is closed, by one of its own kind."""
         self.depth = 0
-        """How many brackets stand in each other, at most."""
+        """Maximum nesting depth of brackets."""
         opened: list[int] = []
         for found in _BRACKET.finditer(text):
             at = found.start()
@@ -50,8 +50,10 @@ class Demangled:
             self.closing.update(dict.fromkeys(opened, len(text)))
 
     def outer(self, marks: re.Pattern[str], start: int, end: int) -> Iterator[tuple[str, int, int]]:
-        """What of ``marks`` stands outside of the brackets from ``start`` to ``end``: the sign, where it begins, and
-        where what follows begins; of a bracket, what follows the closing one."""
+        """Matches of ``marks`` from ``start`` to ``end`` outside brackets.
+        Each is the sign, its offset, and the offset of what follows. After an opening bracket, this is the offset after
+        the closing one.
+        """
         closing = self.closing
         while found := marks.search(self.text, start, end):
             at, start = found.span()
@@ -60,18 +62,18 @@ class Demangled:
             yield found[0], at, start
 
     def brackets(self, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-        """The brackets from ``start`` to ``end`` that stand in no other: each as :meth:`outer` gives it."""
+        """Brackets from ``start`` to ``end`` that are in no other bracket, as given by :meth:`outer`."""
         return self.outer(_OPENING, start, end)
 
     def items(self, opening: int) -> list[tuple[int, int]]:
-        """From where to where each item goes that stands between the commas of the bracket that opens there."""
+        """(start, end) of each item between the commas of the bracket at ``opening``."""
         end = self.closing[opening]
         edges = [opening, *(at for sign, at, _ in self.outer(_COMMA, opening + 1, end) if sign == ","), end]
         return [(a + 1, b) for a, b in pairwise(edges)] if end > opening + 1 else []
 
 
 class Function(Demangled):
-    """The demangled name of a function, taken apart."""
+    """Demangled name of a function, split into its parts."""
 
     __slots__ = ("angle", "end", "scopes", "start")
 
@@ -80,11 +82,11 @@ class Function(Demangled):
         self.scopes: list[str] = []
         """Namespaces and classes, outermost first, with their template arguments."""
         self.start = 0
-        """Where the base name begins."""
+        """Offset of the base name."""
         self.angle: int | None = None
-        """Where its template arguments open; ``None`` without."""
+        """Offset of the template arguments' opening bracket; ``None`` without arguments."""
         self.end: int | None = None
-        """Where the parameters open; ``None`` without."""
+        """Offset of the parameters' opening bracket; ``None`` without parameters."""
         for sign, at, behind in self.outer(_MARK, 0, len(text)):
             if sign == "(" and at > self.start and not text.startswith(UNNAMED, at):
                 self.end = at
@@ -94,12 +96,12 @@ class Function(Demangled):
             elif sign == "::":
                 self.scopes.append(text[self.start : at])
                 self.start, self.angle = behind, None
-            elif sign == " ":  # what stood before was a type, which templates return
+            elif sign == " ":  # so far it was the return type of a template
                 self.scopes, self.start, self.angle = [], behind, None
 
     @property
     def base(self) -> str:
-        """Its own name, without scopes, arguments and parameters; all of a name that has no parts."""
+        """Own name without scopes, arguments and parameters; the whole name if it has no parts."""
         return self.text[self.start : self.end if self.angle is None else self.angle] or self.text
 
     @property

@@ -1,7 +1,7 @@
-"""The table of figures: each is declared once, and what is printed, compared, asked for and documented follows from it.
+"""Table of metrics: each is declared once, and what is printed, compared, queried and documented follows from it.
 
-What a compiler prints is declared by the fields of :class:`~spillscan.model.usage.Usage`; below is what the machine
-code shows, and what a launch on a device makes of both.
+Metrics that a compiler prints are declared by the fields of :class:`~spillscan.model.usage.Usage`; those of the machine
+code, and of a launch on a device, are declared below.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def static_shared(kernel: Kernel) -> int | None:
-    """Bytes of static shared memory per block. ptxas prints none where a kernel has none, and none of what the linker
-    places in relocatable code (that of templates; measured, 13.0): there its absence beside registers does not say 0,
-    nor where several registers lines may be the kernel's.
+    """Bytes of static shared memory per block.
+    ptxas prints none if a kernel has none, and omits what the linker places in relocatable code (that of templates;
+    measured, 13.0). A missing value therefore does not mean 0 in relocatable code, nor if several registers lines may
+    be the kernel's.
     """
     usage = kernel.usage
     whole = usage.registers is not None and kernel.final is not False and kernel.confidence == "certain"
@@ -30,7 +31,7 @@ def static_shared(kernel: Kernel) -> int | None:
 
 
 def _spills(name: str, pair: str, way: int) -> Callable[[Kernel], int | None]:
-    """The figure ``name``, number ``way`` of ``pair``: as the compiler counted, else as the code shows."""
+    """Getter of the metric ``name``, element ``way`` of ``pair``: as counted by the compiler, else from the code."""
     printed: Callable[[Usage], int | None] = attrgetter(name)
 
     def value(kernel: Kernel) -> int | None:
@@ -47,11 +48,11 @@ _SILENT: dict[str, Callable[[Kernel], int | None]] = {
     "cumulative_spill_store_bytes": _spills("cumulative_spill_store_bytes", "cumulative_spills", 0),
     "cumulative_spill_load_bytes": _spills("cumulative_spill_load_bytes", "cumulative_spills", 1),
 }
-"""What a figure is where the line that prints it is silent."""
+"""Getters of metrics that are known even if the line that prints them omits them."""
 
 
 def _code(name: str, label: str, about: str, get: Callable[[SassStats], Any], **declared: Any) -> Figure:
-    """What the machine code shows."""
+    """Declaration of a metric of the machine code."""
     return Figure(
         name=name,
         label=label,
@@ -63,8 +64,10 @@ def _code(name: str, label: str, about: str, get: Callable[[SassStats], Any], **
 
 
 def _traffic(prefix: str, label: str, kind: AccessClass, what: str) -> tuple[Figure, ...]:
-    """Accesses to one class of local memory: bytes (those of spills are declared where they are printed), and numbers
-    of instructions."""
+    """Metrics of the accesses to one class of local memory: bytes, and numbers of instructions.
+
+    Bytes of spills are declared where they are printed.
+    """
 
     def part(name: str) -> Callable[[SassStats], int | None]:
         def value(sass: SassStats) -> int | None:
@@ -237,32 +240,31 @@ FIGURES: tuple[Figure, ...] = tuple(
         key=lambda each: each.rank,
     )
 )
-"""Every figure, worst first."""
+"""All metrics, worst first."""
 
 COMPARED = tuple(each for each in FIGURES if each.compared and each.kind == "number")
-"""What two records are compared by."""
+"""Metrics by which two records are compared."""
 KEYED = tuple(each for each in FIGURES if each.compared and each.kind == "keyed")
-"""What they are compared by number for number: constant memory bank by bank, registers role by role."""
+"""Metrics compared value by value: constant memory by bank, registers by role."""
 KEPT = tuple(each for each in FIGURES if each.since is not None and each.kind == "number")
-"""What a dataset holds of each kernel."""
+"""Metrics of each kernel in a dataset."""
 
 RANKED = tuple(each for each in FIGURES if each in KEPT or each.name == "compile_ms")
-"""What kernels of a dataset are ranked by."""
+"""Metrics by which kernels of a dataset are ranked."""
 
 METRICS = tuple(each for each in FIGURES if each.get is not None or each.name == "resident_blocks")
-"""What a table of builds shows of each kernel, where it is asked for."""
+"""Metrics that a table of builds shows for each kernel on request."""
 FOLLOWED = tuple(each for each in FIGURES if each in KEPT or each.name == "resident_blocks")
-"""What is followed over the builds of a dataset, unless another figure is asked for."""
+"""Metrics tracked over the builds of a dataset by default."""
 TRACED = tuple(each for each in FIGURES if each in FOLLOWED or each in RANKED)
-"""What can be followed: compile times, too, which are never the same twice."""
+"""Metrics that can be tracked, including compile times, which differ in every run."""
 
 BY_NAME = {each.name: each for each in FIGURES}
 _RANK = {each.name: place for place, each in enumerate(FIGURES)}
 
 
 def figure(name: str) -> Figure:
-    """The figure called ``name``; a key in brackets (``constant_bytes[2]``, ``resident_blocks[H200]``) is part of the
-    label."""
+    """Metric called ``name``; a key in brackets (``constant_bytes[2]``, ``resident_blocks[H200]``) joins its label."""
     base, bracket, key = name.partition("[")
     known = BY_NAME[base]
     if not bracket:
@@ -272,11 +274,11 @@ def figure(name: str) -> Figure:
 
 
 def value_of(name: str, kernel: Kernel) -> Any:
-    """The figure called ``name`` of one kernel; ``None`` where it is not known, or not the kernel's alone."""
+    """Value of the metric ``name`` for one kernel; ``None`` if unknown, or if it depends on more than the kernel."""
     get = BY_NAME[name].get
     return None if get is None else get(kernel)
 
 
 def rank(name: str) -> tuple[int, str]:
-    """Sort key of names, worst first; keys in brackets do not count."""
+    """Sort key of metric names, worst first; the rank ignores keys in brackets."""
     return _RANK[name.partition("[")[0]], name

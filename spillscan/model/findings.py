@@ -1,4 +1,4 @@
-"""What is judged: how two records differ, what that means, and what rules find."""
+"""Results of checks: differences of two records, their effects, and the findings of rules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 BaselineState = Literal["new", "worse", "known", "better", "suppressed"]
 Judged = Literal["build", "change"]
 Level = Literal["error", "warning", "note", "off"]
-"""What a policy may say of a rule; ``off``: it finds nothing."""
+"""Severity that a policy may set for a rule; ``off``: it finds nothing."""
 
 SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")
-"""From mild to severe."""
+"""Severities, lowest first."""
 
 
 def at_least(severity: Severity, threshold: str) -> bool:
@@ -29,33 +29,32 @@ def at_least(severity: Severity, threshold: str) -> bool:
 
 
 Metric = tuple[str, int | None, int | None]
-"""(name, before, after) of one figure; ``None`` where that build does not report it."""
+"""(name, before, after) of one metric; ``None`` if that build does not report it."""
 
 
 class Effect(Struct, frozen=True, kw_only=True):
-    """What a change makes of a kernel's residency on one device; pairs are (before, after)."""
+    """Effect of a change on a kernel's residency on one device; pairs are (before, after)."""
 
     device: str
     """The kernel's own target (``sm_90``), or the device as the user named it (``H200``)."""
     threads_per_block: int | None = None
-    """The launch; ``None`` where it is not known how the kernel is launched: then there are no blocks to compare."""
+    """Block size of the launch; ``None`` if the launch is unknown, so that there are no blocks to compare."""
     dynamic_shared_bytes: int | None = None
-    """Dynamic shared memory of the launch, bytes per block; ``None`` where the launch is unknown."""
+    """Dynamic shared memory of the launch, bytes per block; ``None`` if the launch is unknown."""
     launch_source: str | None = None
-    """Where the launch comes from: ``policy``, ``sidecar``, ``bounds`` (its launch bounds) …; ``None`` where it is
-    unknown."""
+    """Source of the launch: ``policy``, ``sidecar``, ``bounds`` (its launch bounds) …; ``None`` if unknown."""
     resident_blocks: tuple[int | None, int | None] = (None, None)
-    """Blocks per SM; 0: cannot launch; ``None`` where the input leaves them open."""
+    """Blocks per SM; 0: cannot launch; ``None`` if unknown."""
     active_warps: tuple[int | None, int | None] = (None, None)
     """Resident warps per SM."""
     limiters: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """What binds; empty where the blocks are unknown."""
+    """Limiting resources; empty if the blocks are unknown."""
     footprint_bytes: tuple[int | None, int | None] = (None, None)
-    """Local memory that the stack reserves on the whole GPU; ``None`` where stack or number of SMs is unknown."""
+    """Local memory that the stack reserves on the whole GPU; ``None`` if stack or number of SMs is unknown."""
     gpu: str | None = None
-    """The GPU that the footprint is for; ``None`` where there is none."""
+    """GPU that the footprint is for; ``None`` if there is none."""
     unknown: str = ""
-    """Why the blocks are not known on both sides, one line; empty where they are."""
+    """Why the blocks are not known on both sides, in one line; empty if they are."""
 
     @property
     def blocks(self) -> tuple[int, int] | None:
@@ -67,65 +66,70 @@ class Effect(Struct, frozen=True, kw_only=True):
 CodeVerdict = Literal["differs", "not compared", "identical"]
 
 EvidenceKind = Literal["identity", "substitution", "stated"]
-"""Equal names, whatever checkout or toolkit wrote them; a substitution that explains all kernels of a function; stated
-by the user."""
+"""Evidence that two kernels are the same.
+
+Equal names, regardless of checkout and toolkit; a substitution that explains all kernels of a function; stated by the
+user.
+"""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """Why two kernels are taken for one."""
+    """Why two kernels are considered the same."""
 
     kind: EvidenceKind = "identity"
     rule: str = ""
-    """The substitution: ``flash → fa3``."""
+    """Substitution: ``flash → fa3``."""
     explains: int = 0
-    """How many names the substitution explains."""
+    """Number of names that the substitution explains."""
 
 
 IDENTITY = Evidence()
-"""Of all kernels that kept their names: there are very many."""
+"""Evidence of all kernels that kept their names, shared since there are very many."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What became of one kernel between two builds."""
+    """Change of one kernel between two builds."""
 
     state: Literal["added", "removed", "changed", "renamed", "unknown", "recoded", "equal"]
-    """``unknown``: nothing is known to differ, but one build does not report all that the other reports. ``recoded``:
-    other machine code, by its digest or its opcodes, and the same figures. Such pairs are in no list of changes,
-    nor is one that is ``equal``."""
+    """Kind of the change.
+    ``unknown``: nothing is known to differ, but one build does not report all that the other reports. ``recoded``:
+    other machine code, by its digest or its opcodes, and equal metrics. Such pairs are in no list of changes, nor are
+    ``equal`` ones.
+    """
     before: Kernel | None
-    """The kernel in the base build; ``None`` where it was added."""
+    """Kernel in the base build; ``None`` if it was added."""
     after: Kernel | None
-    """The kernel in the head build; ``None`` where it was removed."""
+    """Kernel in the head build; ``None`` if it was removed."""
     metrics: tuple[Metric, ...] = ()
-    """Each figure that is known of both builds and differs."""
+    """Metrics that are known in both builds and differ."""
     evidence: Evidence = IDENTITY
-    """Why they are taken for one kernel."""
+    """Why the two are considered one kernel."""
     unknown: tuple[Metric, ...] = ()
-    """Each figure that only one of the builds reports: neither equal nor different."""
+    """Metrics that only one of the builds reports: neither equal nor different."""
     appeared: tuple[str, ...] = ()
     """Kinds of compiler messages that only the head build has for this kernel."""
     vanished: tuple[str, ...] = ()
     """Kinds of compiler messages that only the base build has for this kernel."""
     effects: tuple[Effect, ...] = ()
-    """Residency by device; of pairs only."""
+    """Residency by device; only for pairs."""
     code: CodeVerdict | None = None
-    """Result of comparing the machine code of both; ``None``: nobody did."""
+    """Result of comparing the machine code of both; ``None`` if it was not compared."""
     code_reason: str = ""
     """What differs, or why the code was not compared, one line."""
 
     @property
     def bounds(self) -> tuple[int | None, int | None] | None:
-        """Threads per block that the code of either side is made for, where they differ; ``None`` of a side: any."""
+        """Block sizes in the launch bounds of both sides, if they differ; ``None`` for a side without bounds."""
         return None if self.before is None or self.after is None else moved_bounds(self.before, self.after)
 
     @property
     def differs(self) -> bool:
-        """Whether more than its name is known to be other than before."""
+        """Whether anything but its name is known to have changed."""
         return bool(self.metrics or self.appeared or self.vanished or self.bounds)
 
     @property
     def toolkits(self) -> tuple[str, str] | None:
-        """Versions of the toolkits that made the two, where these are known to differ."""
+        """Toolkit versions that made the two, if they are known to differ."""
         makers = [side.sass.maker if side and side.sass else None for side in (self.before, self.after)]
         if makers[0] is None or makers[1] is None or makers[0].version == makers[1].version:
             return None
@@ -133,14 +137,14 @@ class Change(Struct, frozen=True, kw_only=True):
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel as it is now, or was last."""
+        """The kernel in the head, or in the base if it was removed."""
         found = self.after or self.before
         assert found is not None
         return found
 
 
 def moved_bounds(before: Kernel, after: Kernel) -> tuple[int | None, int | None] | None:
-    """Threads per block that the code of either is made for, where they differ; only code shows them."""
+    """Block sizes in the launch bounds of both kernels, if they differ; only code shows them."""
     if before.launch_bounds == after.launch_bounds or not (before.sass and after.sass):
         return None
     old, new = (side.launch_bounds.threads if side.launch_bounds else None for side in (before, after))
@@ -152,26 +156,26 @@ Moved = tuple[str, int, int]
 
 
 class Hunk(Struct, frozen=True, kw_only=True):
-    """Where the code of two kernels differs: all instructions of one source line in as many loops."""
+    """Difference in the code of two kernels: all instructions of one source line at one loop depth."""
 
     depth: int | None
-    """Loops around them; ``None`` where control is not known."""
+    """Loop depth; ``None`` if control flow is unknown."""
     place: str
     """``gemm.cu:31``; empty without line information."""
     opcodes: tuple[Moved, ...]
-    """Instructions of which there are more or fewer, those that moved most first."""
+    """Opcodes with more or fewer instructions, the largest change first."""
     altered: tuple[tuple[str, int], ...]
-    """Instructions of which there are as many, and some have other modifiers or constants."""
+    """Opcodes with as many instructions, some of which have other modifiers or constants."""
     instructions: tuple[int, int]
-    """How many stand there before and after."""
+    """Number of instructions before and after."""
     live: tuple[int, int]
-    """Most live registers there."""
+    """Most live registers before and after."""
     spills: tuple[int, int]
-    """Spill stores and loads there."""
+    """Spill stores and loads before and after."""
 
 
 class CodeChange(Struct, frozen=True, kw_only=True):
-    """Machine code of one kernel in two builds, compared."""
+    """Comparison of one kernel's machine code in two builds."""
 
     change: Change
     """The pair."""
@@ -181,18 +185,18 @@ class CodeChange(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     """What differs, or why it was not compared, one line each."""
     instructions: tuple[int | None, int | None]
-    """Number of instructions before and after; ``None``: unknown."""
+    """Number of instructions before and after; ``None`` if unknown."""
     hunks: tuple[Hunk, ...] = ()
-    """Where instructions differ, the deepest loop first."""
+    """Places where instructions differ, the deepest loop first."""
     text: tuple[str, ...] = ()
-    """Unified diff of the instructions, if asked for."""
+    """Unified diff of the instructions, if requested."""
 
 
 class Changes(list[Change]):
-    """What changed between two builds, worst first."""
+    """Changes between two builds, worst first."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row a figure that changed; one a kernel that was added or removed, without a figure."""
+        """One row per changed metric; one without a metric per kernel that was added or removed."""
         import pandas
 
         names = ("state", "short_name", "arch", "figure", "before", "after")
@@ -205,7 +209,7 @@ class Changes(list[Change]):
         return frame.astype({"before": "Int64", "after": "Int64"})
 
     def _repr_html_(self) -> str:
-        """In a notebook: the worst changes, figure by figure."""
+        """Worst changes, metric by metric, for notebooks."""
         frame = self.to_pandas()
         left = f"; the first {_SHOWN} of {count(len(frame), 'figure')}" if len(frame) > _SHOWN else ""
         table = frame.head(_SHOWN).astype(object).to_html(index=False, na_rep="-", border=0)
@@ -216,29 +220,29 @@ _SHOWN = 20
 
 
 class Gap(Struct, frozen=True, kw_only=True):
-    """What keeps a gate from passing: something that it judges may be hidden."""
+    """Missing input that keeps a gate from passing, since it may hide something that the gate checks."""
 
     code: str
-    """Its kind, as :data:`spillscan.model.gaps.KINDS` declares it."""
+    """Kind of the gap, as declared by :data:`spillscan.model.gaps.KINDS`."""
     message: str
-    """One line: what is not known, and why."""
+    """What is unknown, and why, in one line."""
     hides: tuple[Hidden, ...]
-    """What may be hidden."""
+    """Data that may be hidden."""
     origin: Origin | None = None
-    """Where to look."""
+    """Place to look at."""
     kernel: Kernel | None = None
-    """The kernel that it is about; ``None``: a whole input, or more."""
+    """Kernel that it is about; ``None`` for a whole input, or more."""
     names: tuple[str, ...] = ()
-    """What else a policy may call what it is about: a unit, an arch."""
+    """Other names by which a policy may refer to it: a unit, an arch."""
     accepted: str | None = None
-    """Why the policy accepts it, in its own words; ``None`` where it does not."""
+    """Why the policy accepts it, in its own words; ``None`` if it does not."""
 
 
 class Limit(Struct, frozen=True):
-    """A key of the policy that a rule obeys."""
+    """Key of the policy that a rule uses."""
 
     name: str
-    """The key: ``max_registers``."""
+    """Name of the key: ``max_registers``."""
     judges: Judged
     """Whether it limits a build or a change."""
     default: int | None = None
@@ -246,50 +250,54 @@ class Limit(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """What is checked; ``docs/explain/rules.md`` explains it."""
+    """A rule, which ``docs/explain/rules.md`` explains."""
 
     id: str
-    """Stable name, lower case with hyphens: what findings, policies and baselines call it."""
+    """Stable name in findings, policies and baselines, in lower case with hyphens."""
     severity: Severity
     """Highest severity of its findings, unless the policy sets another."""
     needs: tuple[Hidden, ...] = ()
-    """What it must know of a kernel: if an input may hide that, a gate by this rule cannot pass."""
+    """Data that it needs: if an input may hide some of it, a gate by this rule cannot pass."""
     limits: tuple[Limit, ...] = ()
-    """Keys of the policy that it obeys."""
+    """Keys of the policy that it uses."""
     recorded_as: str = ""
-    """Of a rule of changes: the rule of builds whose recorded figures excuse its findings in a baseline; empty for its
-    own."""
+    """For a rule on changes: the rule on builds whose recorded figures excuse its findings in a baseline.
+
+    Empty if it is the rule itself.
+    """
     least: Severity | None = None
-    """Severity of findings with the least effect, where the effect decides."""
+    """Severity of findings with the least effect, if the effect decides."""
 
     @property
     def severities(self) -> str:
-        """``error``, or ``note to error`` where the effect decides."""
+        """``error``, or ``note to error`` if the effect decides."""
         return f"{self.least} to {self.severity}" if self.least else self.severity
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A rule's verdict on one kernel or change."""
+    """Result of a rule for one kernel or change."""
 
     rule: str
     """The ``id`` of the :class:`Rule`: ``spill``, ``registers`` …"""
     severity: Severity
-    """What ``--fail-on`` compares."""
+    """Severity that ``--fail-on`` compares."""
     message: str
-    """One line, with short names: what is so, in figures."""
+    """One line, with short names and values."""
     kernel: Kernel
-    """The kernel it is about."""
+    """Kernel that it is about."""
     fingerprint: str
-    """Equal for the same finding in another build, whatever the line numbers."""
+    """Hash that is equal for the same finding in another build, whatever the line numbers."""
     origin: Origin | None = None
-    """Where to look."""
+    """Place to look at."""
     baseline_state: BaselineState | None = None
-    """What it is to the baseline: not recorded, worse than recorded, as recorded, better, or excused by hand; ``None``
-    where it was held against no baseline."""
+    """State in the baseline: not recorded, worse than recorded, as recorded, better, or suppressed by hand.
+
+    ``None`` if it was not compared with a baseline.
+    """
     suppression: str | None = None
-    """Of a suppressed finding: the reason that was written down."""
+    """Reason of a suppressed finding, as written down."""
 
     @property
     def excused(self) -> bool:
-        """Whether a baseline excuses it, so that no gate fails by it."""
+        """Whether the baseline excuses it, so that it fails no gate."""
         return self.baseline_state in ("known", "better", "suppressed")

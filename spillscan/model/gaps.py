@@ -1,7 +1,7 @@
-"""Everything that may be wrong with an input, each kind declared once, with what it may hide.
+"""Problems that an input may have, each kind declared once, with what it may hide.
 
-An issue whose kind hides something that a gate judges is a *gap*: the gate cannot pass, unless the policy accepts it
-on record. ``docs/explain/gaps.md`` says what each means and what to do; ``explain`` and error messages quote it.
+An issue whose kind hides something that a gate checks is a *gap*: the gate cannot pass, unless the policy accepts it.
+``docs/explain/gaps.md`` explains each kind and its fix; ``explain`` and error messages quote it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from msgspec import Struct
 from spillscan.model.usage import Origin, Severity
 
 Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages", "time"]
-"""What may be missing where an input was not understood; ``kernels``: whole kernels, with all their figures;
-``messages``: what the compiler says of a kernel besides; ``time``: what it took to compile."""
+"""Data that may be missing if an input was not understood.
+
+``kernels``: whole kernels, with all their metrics; ``messages``: other compiler messages about a kernel; ``time``: its
+compile time.
+"""
 
 EVERYTHING: tuple[Hidden, ...] = (
     "kernels",
@@ -105,33 +108,33 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "profile-contradicts": (),
     "profiler-error": (),
 }
-"""What each kind of issue may hide from a gate, by code, unless an issue says otherwise; ``()``: nothing."""
+"""Data that each kind of issue may hide from a gate, by code, unless an issue overrides it; ``()``: nothing."""
 
 
 class Issue(Struct, frozen=True, kw_only=True, gc=False):
-    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+    """Problem with the input: something that was not understood, is contradictory, or cannot be decided."""
 
     code: str
-    """Its kind, as :data:`spillscan.model.gaps.KINDS` declares it: ``unknown-line``, ``truncated`` …"""
+    """Kind of the issue, as declared by :data:`spillscan.model.gaps.KINDS`: ``unknown-line``, ``truncated`` …"""
     message: str
-    """One line: what, and what to do where something can be done."""
+    """The problem in one line, with its fix if there is one."""
     severity: Severity = "warning"
-    """``error`` where figures are missing because of it, ``warning`` where they might be, ``note`` otherwise."""
+    """``error`` if metrics are missing because of it, ``warning`` if they might be, ``note`` otherwise."""
     origin: Origin | None = None
     """Where it was seen."""
     hides: tuple[Hidden, ...] | None = None
-    """What it may hide; ``None``: what its kind says."""
+    """Data that it may hide; ``None``: those of its kind."""
     symbol: str = ""
-    """The kernel that it is about, as the tool printed it; empty: the whole input."""
+    """Kernel that it is about, as the tool printed it; empty for the whole input."""
 
     @property
     def hidden(self) -> tuple[Hidden, ...]:
-        """What it may hide from a gate; empty: nothing. An error of a kind that another release made may hide all."""
+        """Data that it may hide from a gate; an error of a kind from another release may hide everything."""
         if self.hides is not None:
             return self.hides
         return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())
 
 
 def gaps() -> tuple[str, ...]:
-    """The codes of all kinds that hide something: those that a policy may accept."""
+    """Codes of all kinds that hide something, which a policy may accept."""
     return tuple(code for code, hides in KINDS.items() if hides)

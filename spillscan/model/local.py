@@ -1,6 +1,4 @@
-"""Accesses to local memory that machine code holds, each with the reason for its class, and where in the source they
-come from.
-"""
+"""Local-memory accesses in machine code, each with its class and source line."""
 
 from __future__ import annotations
 
@@ -15,31 +13,39 @@ from msgspec import Struct
 from spillscan.model.usage import Role
 
 AccessClass = Literal["spill", "array", "frame", "helper", "unknown"]
-"""Spill slot; local array; callee frame, stack argument or saved register; whatever the code does that ptxas brings
-along (division, square root), of which no log counts a spill; not known."""
+"""Classes of local-memory accesses.
+
+Spill slot; local array; callee frame, stack argument or saved register; helper code that ptxas adds (division, square
+root), whose spills no log counts; unknown.
+"""
 
 Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
-"""Why the spill class is what it is, best first: ptxas's own annotation; the last-use rule, and the build log counts
-the same bytes; the slots from one offset on, whose bytes are exactly those that the build log counts; the last-use rule
-alone; nothing to judge: no access to local memory."""
+"""Evidence for the spill class, best first.
+
+Annotation by ptxas; the last-use rule, if the build log counts the same bytes; the slots from one offset on, if their
+bytes are exactly those in the build log; the last-use rule alone; none, without accesses to local memory.
+"""
 
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]
-"""``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
+"""Forms of addresses: ``[R1+0x8]``; ``[R3+0x8]``; ``[UR4]``; ``[R3+UR4]``; ``[0x8]``; anything else."""
 
 FlowKind = Literal["followed", "guessed", "none"]
-"""How sure loop depths are: every branch has its target; some targets are inferred (indirect branches, Maxwell's SYNC
-and BRK); no control flow was read."""
+"""Certainty of loop depths.
+
+Every branch target is known; some targets are inferred (indirect branches, Maxwell's SYNC and BRK); no control flow was
+read.
+"""
 
 
 class SourceLine(Struct, frozen=True, kw_only=True):
-    """A place in the source, with the calls that were inlined to get there."""
+    """Line in the source, with the calls that it was inlined through."""
 
     file: str
-    """As the debug information names it."""
+    """File as named in the debug information."""
     line: int
     """1-based."""
     inlined_at: SourceLine | None = None
-    """Where the function that holds this line was inlined; ``None`` at the outermost."""
+    """Call at which this line's function was inlined; ``None`` at the outermost level."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -50,30 +56,32 @@ _MOST_LINES = 100
 
 
 def weight(size: int, depth: int | None) -> int:
-    """What ``size`` bytes of an access to local memory weigh under so many loops: ten times as much for each of up to
-    nine, as register allocators weigh spills (Muchnick, "Advanced Compiler Design and Implementation", 16.3). Where
-    the depth is not known, as outside of loops."""
+    """Spill cost of ``size`` accessed bytes at loop depth ``depth``.
+
+    Bytes × 10 per loop, up to nine loops, as register allocators weigh spills (Muchnick, "Advanced Compiler Design and
+    Implementation", 16.3). An unknown depth counts as outside of loops.
+    """
     factor: int = _PER_LEVEL ** min(depth or 0, _DEEPEST)
     return size * factor
 
 
 class WeighedLine(Struct, frozen=True, kw_only=True):
-    """The accesses to local memory of one class that come from one place in the source."""
+    """Local-memory accesses of one class from one source line."""
 
     kind: AccessClass
-    """What they are."""
+    """Class of the accesses."""
     source: SourceLine
-    """The line, and the calls that it was inlined through."""
+    """Source line, with the calls that it was inlined through."""
     accesses: int
-    """Instructions."""
+    """Number of instructions."""
     bytes: int
-    """That they move per thread, each counted once."""
+    """Bytes accessed per thread, each instruction counted once."""
     depth: int | None
-    """Natural loops around the innermost; ``None`` where control flow cannot be followed."""
+    """Natural loops around the innermost access; ``None`` if control flow is unknown."""
     weight: int
-    """Bytes, ten times as many for each loop around them."""
+    """Spill cost: bytes × 10 per enclosing loop."""
     share: float
-    """Of the weight of all accesses of this class, those without a line included: 0 to 1."""
+    """Share of the spill cost of all accesses of this class, including those without a line: 0 to 1."""
 
 
 class LocalAccess(Struct, frozen=True, kw_only=True):
@@ -82,31 +90,31 @@ class LocalAccess(Struct, frozen=True, kw_only=True):
     address: int
     """Byte offset in the function's code."""
     line: int | None
-    """1-based line of the dump; ``None`` in JSON."""
+    """1-based line of the disassembly; ``None`` in JSON."""
     store: bool
-    """STL, else LDL."""
+    """Whether it is STL, else LDL."""
     bytes: int
-    """Width of the access per thread, whatever its predicate."""
+    """Width of the access per thread, regardless of its predicate."""
     form: AddressForm
-    """What the address is made of."""
+    """Form of the address."""
     slot: int | None
     """Byte offset from the stack pointer R1; ``None`` for any other form."""
     last_use: bool
-    """``LDL.LU``: ptxas puts it on refills only."""
+    """Whether it is ``LDL.LU``, which ptxas uses only for refills."""
     predicated: bool
-    """Guarded by a predicate."""
+    """Whether it is guarded by a predicate."""
     kind: AccessClass
-    """What it is."""
+    """Class of the access."""
     depth: int | None
-    """Natural loops around it; ``None`` where control flow cannot be followed."""
+    """Natural loops around it; ``None`` if control flow is unknown."""
     part: int
-    """0 in the function itself; n in the n-th callee that the listing holds after it."""
+    """0 in the function itself; n in the n-th callee after it in the listing."""
     source: SourceLine | None = None
-    """Where it comes from; ``None`` without line information."""
+    """Source line; ``None`` without line information."""
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
-    """Number and bytes of one group of accesses, counted once per instruction, loops or not."""
+    """Number and bytes of a group of accesses, counted once per instruction, regardless of loops."""
 
     stores: int = 0
     """STL instructions."""
@@ -145,33 +153,33 @@ _NOTHING = Traffic()
 
 
 class Group(NamedTuple):
-    """Accesses that no figure distinguishes."""
+    """Accesses with equal properties."""
 
     kind: AccessClass
     store: bool
     bytes: int
     depth: int | None
     inner: bool
-    """In a callee that the listing holds after the function."""
+    """Whether they are in a callee, after the function in the listing."""
 
 
 class Grouped(Sequence[LocalAccess]):
-    """Accesses that can be counted without being made."""
+    """Accesses that can be counted without creating them."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def has_sources(self) -> bool:
-        """Whether any of them has a source line."""
+        """Whether any of the accesses has a source line."""
 
     @abstractmethod
     def groups(self) -> Counter[Group]:
-        """How many there are of each group."""
+        """Number of accesses in each group."""
 
     @abstractmethod
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
-        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
+        """Accesses of one class (``None``: all); ``own``: only those in the function itself. Does not compute loops."""
 
 
 def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
@@ -187,29 +195,33 @@ def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
 
 
 class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
-    """Every access to local memory of one function. The classes always add up to the total."""
+    """All local-memory accesses of one function. The classes always add up to the total."""
 
     accesses: Sequence[LocalAccess] = ()
-    """In the order of their addresses; empty where a snapshot was read."""
+    """Accesses in address order; empty for a snapshot."""
     kept: tuple[tuple[Group, int], ...] | None = None
-    """What a snapshot keeps of the accesses: how many there are of each group; ``None`` where a dump was read."""
+    """Number of accesses in each group, as kept by a snapshot; ``None`` if the code was read."""
     kept_lines: tuple[WeighedLine, ...] = ()
-    """What a snapshot keeps of their source lines."""
+    """Source lines of the accesses, as kept by a snapshot."""
     evidence: Evidence = "none"
-    """What the classes rest on."""
+    """Evidence for the classes."""
     flow: FlowKind = "none"
-    """How sure the loop depths are."""
+    """Certainty of the loop depths."""
 
     frame: Traffic | None = None
-    """Of a device function: what ptxas prints as its spills, saves of the caller's registers included; ``None`` for an
-    entry, and where other slots of the frame cannot be held apart from these."""
+    """For a device function: its spills as ptxas prints them, including saves of the caller's registers.
+
+    ``None`` for an entry, and if other slots of the frame cannot be told apart from these.
+    """
     cumulative: Traffic | None = None
-    """Of an entry: what ptxas prints as its spills and those of its callees in the same listing together; ``None``
-    without callees, where that is not known, and where a snapshot was read."""
+    """For an entry: its spills with those of its callees in the same listing, as ptxas prints them.
+
+    ``None`` without callees, if unknown, and for a snapshot.
+    """
 
     @cached_property
     def groups(self) -> Counter[Group]:
-        """How many accesses there are of each group."""
+        """Number of accesses in each group."""
         if self.kept is not None:
             return Counter(dict(self.kept))
         if isinstance(self.accesses, Grouped):
@@ -223,37 +235,41 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def spill(self) -> Traffic:
-        """The spill class, callees in the same listing included."""
+        """Accesses of the spill class, including callees in the same listing."""
         return self.of("spill")
 
     @property
     def own_spill(self) -> Traffic:
-        """The spill class of the function itself: what ptxas prints on the function's own line."""
+        """Accesses of the spill class in the function itself, as ptxas prints them on the function's own line."""
         return self._traffic("spill", own=True)
 
     def spills(self, role: Role) -> Traffic | None:
-        """What ptxas prints as the spills of the function itself; ``None`` where that is not known."""
+        """Spills of the function itself as ptxas prints them; ``None`` if unknown."""
         if role == "function":
             return self.frame if self.total.accesses else Traffic()
         return None if self._traffic("unknown", own=True).accesses else self.own_spill
 
     @property
     def callees(self) -> bool:
-        """Whether callees in the listing access local memory, ptxas's own helpers apart."""
+        """Whether callees in the listing access local memory, ptxas's own helpers excluded."""
         return self._inner() > self._inner("helper")
 
     @cached_property
     def tree(self) -> Traffic | None:
-        """The same of an entry and all callees that its listing holds; ``None`` without callees that use local memory,
-        and where it is not known: what by the rules is no spill may be a register that a callee saves."""
+        """Spills of an entry with all callees in its listing, as ptxas prints them.
+        ``None`` without callees that use local memory, and if unknown: what is no spill by the rules may be a register
+        that a callee saves.
+        """
         if self.cumulative is not None or not self.callees:
             return self.cumulative
         silent = self._inner("spill") + self._inner("helper")
         return None if self.of("unknown").accesses or self._inner() > silent else self.spill
 
     def bounds(self, role: Role, *, own: bool = False) -> tuple[Traffic, Traffic]:
-        """The least and the most that ptxas may print as spills of the function and of callees in its listing together,
-        or of the function itself (``own``)."""
+        """Lower and upper bound of the spills that ptxas may print for the function with callees in its listing.
+
+        ``own``: for the function itself.
+        """
         known = self.spills(role) if own or not self.callees else self.tree
         if known is not None:
             return known, known
@@ -263,11 +279,11 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         return least, least + doubtful
 
     def _inner(self, kind: AccessClass | None = None) -> int:
-        """Accesses of callees in the listing."""
+        """Number of accesses by callees in the listing."""
         return self._traffic(kind).accesses - self._traffic(kind, own=True).accesses
 
     def of(self, kind: AccessClass) -> Traffic:
-        """One class."""
+        """Accesses of one class."""
         return self._traffic(kind)
 
     @cached_property
@@ -290,7 +306,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
-        """Accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
+        """Number of accesses of each class by loop depth, innermost first; ``None`` (unknown) last."""
         found: dict[int | None, Counter[AccessClass]] = {}
         for group, count in self.groups.items():
             found.setdefault(group.depth, Counter())[group.kind] += count
@@ -298,8 +314,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def lines(self) -> tuple[WeighedLine, ...]:
-        """The places that accesses come from, those of greatest weight first, no more than a hundred; empty without
-        line information."""
+        """Source lines of the accesses, the costliest first, at most a hundred; empty without line information."""
         if self.kept is not None:
             return self.kept_lines
         if isinstance(self.accesses, Grouped) and not self.accesses.has_sources:
@@ -328,12 +343,12 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def spills_in_loops(self) -> dict[int, int]:
-        """Spill stores and loads inside loops by depth, innermost first."""
+        """Number of spill stores and loads inside loops by depth, innermost first."""
         return {depth: kinds["spill"] for depth, kinds in self.by_loop_depth.items() if depth and kinds["spill"]}
 
     @property
     def spills_placed(self) -> bool:
-        """Whether each access in a loop is known to be a spill or not, and each spill to be in a loop or not."""
+        """Whether every access in a loop is classified, and for every spill it is known whether it is in a loop."""
         return not any(
             kinds["spill"] + kinds["unknown"] if depth is None else depth and kinds["unknown"]
             for depth, kinds in self.by_loop_depth.items()

@@ -1,8 +1,8 @@
 """YAML as a tree in which each value knows its line.
 
-Safe: only plain values, no tags, no anchors; nothing is constructed. Files of other programs may have them, and an
-alias costs nothing there. Words are those of YAML 1.2: ``off``, ``no`` and ``on`` are words, not truth values, and
-``010`` is ten.
+Safe: only plain values, no tags, no anchors, and no objects are constructed. Files of other programs may have tags and
+anchors; an alias there shares its node. Scalars follow YAML 1.2: ``off``, ``no`` and ``on`` are words, not booleans,
+and ``010`` is ten.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Plain: TypeAlias = "str | int | float | bool | Mapping[str, Node] | Sequence[Nod
 
 DEPTH = 20
 _FLATTER = f"at most {DEPTH} levels are read"
-"""Deeper nesting is refused."""
+"""Hint for files with deeper nesting, which are rejected."""
 
 
 class Node(Struct, frozen=True):
-    """A value of a file."""
+    """A value in a file."""
 
     value: Plain
-    """A word, a number, a truth value, nothing; or a mapping or list of nodes."""
+    """A word, a number, a boolean or nothing; or a mapping or list of nodes."""
     place: str
-    """``spillscan.yaml:3``; of a mapping's value, where its key stands."""
+    """``spillscan.yaml:3``; for a mapping's value, the place of its key."""
     written: str = ""
-    """A word or number of YAML as it stands in the file: ``010``."""
+    """A word or number of YAML as written in the file: ``010``."""
 
     def error(self, what: str, hint: str = "") -> UsageError:
-        """The error that this value is wrong."""
+        """Error about this value."""
         return UsageError(f"{self.place}: {what}", hint)
 
     @property
     def plain(self) -> object:
-        """The value without places, as a JSON parser would give it; what stands in several places is made once."""
+        """The value without places, as a JSON parser would give it; repeated nodes are converted once."""
         return self._plain({})
 
     def _plain(self, made: dict[int, object]) -> object:
@@ -56,7 +56,7 @@ class Node(Struct, frozen=True):
 
 
 def described(value: object) -> str:
-    """What a value is, for an error: ``'abc'``, ``a list`` …"""
+    """Description of a value for an error: ``'abc'``, ``a list`` …"""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -78,15 +78,17 @@ _SCALARS = {
     "int": re.compile(r"[-+]?[0-9]{1,30}"),
     "float": re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
 }
-"""What a plain word must look like to be more than a word."""
+"""Patterns of plain scalars that are not words."""
 
 
 def parse_yaml(text: str, name: str, first_line: int = 1, *, foreign: bool = False) -> Node:
-    """The only document of ``text``, an empty mapping where there is none. ``name`` is the file's, in which ``text``
-    begins at ``first_line``. In a ``foreign`` file, one of another program, an alias is what it stands for, tags say
-    nothing, a key may stand twice, and of several documents the last is taken (GitLab puts a header before it).
+    """Root of the only document in ``text``; an empty mapping if there is none.
 
-    Text that the parser in C refuses is read again by the one in Python: its messages are the same on every machine.
+    ``name`` is the name of the file, in which ``text`` begins at ``first_line``. In a ``foreign`` file, one of another
+    program, aliases are replaced, tags are ignored, a key may occur twice, and of several documents the last is used
+    (GitLab puts a header before it).
+
+    Text that the C parser rejects is parsed again by the Python one, whose messages are the same on every machine.
     """
     import yaml
 
@@ -105,7 +107,7 @@ def parse_yaml(text: str, name: str, first_line: int = 1, *, foreign: bool = Fal
 
 
 class _Composer:
-    """Makes nodes of a parser's events."""
+    """Builder of nodes from a parser's events."""
 
     def __init__(self, events: Iterator[Any], name: str, first_line: int, foreign: bool) -> None:
         import yaml
@@ -118,7 +120,7 @@ class _Composer:
         self._anchored: dict[str, Node] = {}
 
     def document(self) -> Node:
-        """The only document; of a foreign file, the last."""
+        """Root of the only document; in a foreign file, of the last one."""
         root = Node({}, f"{self._name}:{self._first_line}")
         next(self._events)
         documents = 0
@@ -136,7 +138,7 @@ class _Composer:
 
     def _node(self, event: Any, place: str, depth: int) -> Node:
         anchor = self._anchor(event)
-        if isinstance(event, self._yaml.AliasEvent):  # a collection that holds itself is nothing
+        if isinstance(event, self._yaml.AliasEvent):  # a collection that contains itself is nothing
             return self._anchored.get(anchor, Node(None, place))
         made = self._made(event, place, depth)
         if anchor:

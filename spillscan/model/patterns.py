@@ -1,10 +1,10 @@
-"""Patterns that name kernels: globs and regular expressions over the names that a kernel has.
+"""Patterns for kernels: globs and regular expressions over the names of a kernel.
 
-A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case counts) must fit a whole name; so must ``re:EXPRESSION``, a regular
-expression of RE2. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
+A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case-sensitive) must match a whole name; so must ``re:EXPRESSION``, a
+regular expression of RE2. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
 
-Both take time that grows with the name: RE2 never tries a place twice, whatever the expression, and what
-:func:`fnmatch.translate` makes of a glob takes what stands before a literal once.
+Neither backtracks: RE2 never tries a position twice, whatever the expression, and :func:`fnmatch.translate` makes an
+expression that matches the text before each literal only once.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from spillscan.model.symbols import Tuned, spellings
 from spillscan.output.errors import UsageError
 
 _WILD = re.compile(r"[*?]|\[!?\]?[^\]]*\]")
-_EDGE = "\n"  # stands around and between names in the text that needles are looked for in; in no name itself
+_EDGE = "\n"  # separates the names in the text that needles are searched in; in no name itself
 
 
 class Pattern(Struct, frozen=True):
-    """A pattern made ready to be tried on very many names."""
+    """Pattern prepared for matching very many names."""
 
     needle: str
-    """What must stand in the text of the names (:func:`text_of`) for the pattern to fit; quickly looked up."""
+    """String without which in the names' text (:func:`text_of`) the pattern cannot match; fast to look up."""
     is_whole: Callable[[str], object] | None
-    """What must then be true of one of the names; ``None`` where the needle decides."""
+    """Test that one of the names must then pass; ``None`` if the needle decides."""
 
     @property
     def exact(self) -> str | None:
-        """The one name that it fits, where it is no more than a name."""
+        """The only name that it matches, if it is a plain name."""
         whole = self.is_whole is None and len(self.needle) > 1 and self.needle[0] == self.needle[-1] == _EDGE
         return self.needle[1:-1] if whole else None
 
     def fits(self, text: str, names: Sequence[str]) -> bool:
-        """Whether it names what has these ``names``, whose text is ``text``."""
+        """Whether it matches one of ``names``, whose text is ``text``."""
         if self.needle not in text:
             return False
         return self.is_whole is None or any(map(self.is_whole, names))
@@ -48,32 +48,35 @@ class Pattern(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Pattern:
-    """``pattern`` made ready; :class:`~spillscan.UsageError` where it is not a regular expression."""
+    """``pattern`` prepared for matching. Raises :class:`~spillscan.UsageError` if it is not a regular expression."""
     if pattern.startswith("re:"):
         return Pattern("", _expression(pattern))
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
     closed, last, rest = pattern.rpartition("]")
-    pattern = closed + last + rest.replace("[", "[[]")  # of those that nothing closes, each would look for an end
+    pattern = closed + last + rest.replace("[", "[[]")  # brackets that nothing closes would each search for an end
     whole = _EDGE + pattern + _EDGE
     pieces = _WILD.split(whole)
     literal = [piece for piece in pieces if piece.strip(_EDGE)]
     only_stars = all(mark == "*" for mark in _WILD.findall(whole))
-    # One literal with nothing but stars around it, at the edges or not: whether it occurs decides.
+    # A single literal with only stars around it, at the edges or not: whether it occurs decides.
     if only_stars and len(literal) == 1:
         return Pattern(literal[0], None)
     return Pattern(max(literal, key=len, default=""), re.compile(translate(pattern)).fullmatch)
 
 
 def _expression(pattern: str) -> Callable[[str], object]:
-    """What Python reads, too, so that nothing has another meaning than it seems to have, as RE2 matches it."""
+    """Matcher of a ``re:`` pattern, by RE2.
+
+    Python must accept the expression, too, so that nothing has another meaning than it seems to have.
+    """
     import re2
 
     options = re2.Options()
     options.log_errors = False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what a later Python may read another way
+            warnings.simplefilter("ignore")  # about syntax that a later Python may read differently
             re.compile(pattern[3:])
         expression = re2.compile(pattern[3:], options)
     except re2.error as error:
@@ -86,13 +89,16 @@ def _expression(pattern: str) -> Callable[[str], object]:
 
 
 def text_of(names: Iterable[str]) -> str:
-    """The names in one string in which a needle may be looked for."""
+    """Names joined to one string in which needles can be searched."""
     return _EDGE + _EDGE.join(names) + _EDGE
 
 
 def names_of(called: str | Tuned) -> tuple[str, ...]:
-    """The names that patterns are tried on, each one line: of a symbol; of a tuner's candidate, which shares it with
-    others, its own before it (``mm[64×64×32, 4 warps, 3 stages]``)."""
+    """Names that patterns are matched against, each on one line.
+
+    An autotuning config shares its symbol with others, so that a name of its own comes before those of the symbol
+    (``mm[64×64×32, 4 warps, 3 stages]``).
+    """
     if isinstance(called, Tuned):
         own = f"{called.symbol}[{', '.join(called.words)}]"
         return (own.replace(_EDGE, " "), *names_of(called.symbol))
@@ -100,13 +106,13 @@ def names_of(called: str | Tuned) -> tuple[str, ...]:
 
 
 def matches(kernel: Kernel, pattern: str) -> bool:
-    """Whether a glob or ``re:`` pattern names ``kernel``, by any of its names."""
+    """Whether a glob or ``re:`` pattern matches ``kernel``, by any of its names."""
     names, text = _spelled(kernel.named_by)
     return compiled(pattern).fits(text, names)
 
 
 @lru_cache(maxsize=64)
 def _spelled(called: str | Tuned) -> tuple[tuple[str, ...], str]:
-    """The names of a kernel, and their text: of one kernel many patterns are tried."""
+    """Names of a kernel and their text, cached, since many patterns are matched against one kernel."""
     names = names_of(called)
     return names, text_of(names)

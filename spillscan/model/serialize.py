@@ -1,6 +1,6 @@
-"""A build as JSON and back: what ``scan -f json`` writes is itself an input.
+"""JSON form of a build, written and read: the output of ``scan -f json`` is itself an input.
 
-:mod:`spillscan.model.snapshot` states what it is made of.
+:mod:`spillscan.model.snapshot` defines its structure.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from spillscan.output.nouns import count
 T = TypeVar("T")
 
 BATCH = 64
-"""Values that are written at once."""
+"""Values encoded at once."""
 _BETWEEN = b",\n  "
-"""Items of an array."""
+"""Separator of array items."""
 
 _encoder = msgspec.json.Encoder()
 _numbers = attrgetter(*NUMBERS)
@@ -54,7 +54,7 @@ def text(value: Any) -> str:
 
 
 def array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
-    """A member of an object in plain ASCII, one item a line, some dozens a piece."""
+    """Member of an object in plain ASCII, an array with one item per line, in pieces of :data:`BATCH` items."""
     yield f' "{name}": ['
     rest, before = iter(values), b"\n  "
     while batch := list(islice(rest, BATCH)):
@@ -66,8 +66,8 @@ def array(name: str, values: Iterable[Any]) -> Iterator[str | bytes]:
 
 def _batch(values: list[Any], between: bytes) -> bytes:
     try:
-        joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # inside of JSON no newline stands
-    except UnicodeEncodeError:  # names of files may hold half a surrogate
+        joined = _encoder.encode_lines(values)[:-1].replace(b"\n", between)  # JSON contains no newlines
+    except UnicodeEncodeError:  # file names may contain lone surrogates
         plain = (_plain.encode(msgspec.to_builtins(value)) for value in values)
         joined = between.join(each.encode() for each in plain)
     if not joined.isascii():
@@ -84,7 +84,7 @@ codecs.register_error(_ESCAPED, _escaped)
 
 
 def kernel_json(kernel: Kernel) -> KernelJson:
-    """One kernel."""
+    """JSON form of one kernel."""
     key = kernel.key
     name, short = _names(key.symbol)
     return KernelJson(
@@ -111,15 +111,15 @@ def kernel_json(kernel: Kernel) -> KernelJson:
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """One kernel as a snapshot holds it."""
+    """One kernel as in a snapshot."""
     return text(kernel_json(kernel))
 
 
 def kernel_of(data: str) -> Kernel:
-    """The kernel that :func:`kernel_text` wrote."""
+    """Kernel from the text that :func:`kernel_text` wrote."""
     try:
         return _kernel(_kernels().decode(data))
-    except msgspec.DecodeError:  # half a surrogate, as names of files may hold
+    except msgspec.DecodeError:  # lone surrogates, which file names may contain
         return _kernel(msgspec.convert(json.loads(data), KernelJson))
 
 
@@ -130,7 +130,7 @@ def _kernels() -> msgspec.json.Decoder[KernelJson]:
 
 @lru_cache(maxsize=512)
 def _names(symbol: str) -> tuple[str, str]:
-    """Whole and short. A source's kernels for several architectures stand near each other in a binary."""
+    """(full name, short name), cached: a source's kernels for several architectures are close together in a binary."""
     name = demangle(symbol)
     return name, short_name(symbol, name)
 
@@ -141,13 +141,13 @@ def _usage_json(usage: Usage, compile_ms: float | None) -> Any:
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
-    """One of class ``made``, with what ``source`` has under the same names, and ``others``."""
+    """Instance of ``made`` with the fields that ``source`` has under the same names, and ``others``."""
     names = made.__struct_fields__  # type: ignore[attr-defined]
     return made(**{name: getattr(source, name) for name in names if name not in others}, **others)
 
 
 def sass_json(stats: SassStats) -> SassJson:
-    """All that the machine code shows but the single accesses."""
+    """JSON form of machine code, without the single accesses."""
     local = stats.local
     total, spill = local.total, local.spill
     classes = stats.opcode_classes
@@ -176,7 +176,7 @@ def sass_json(stats: SassStats) -> SassJson:
         shared_spills=stats.shared_spills,
         opcode_classes=classes,
         opcodes=dict(stats.opcodes),
-        unknown_opcodes=stats.unknown_opcodes if OTHER_CLASS in classes else (),  # as a rule there is none
+        unknown_opcodes=stats.unknown_opcodes if OTHER_CLASS in classes else (),  # usually none
         registers=stats.registers,
         live_peak=stats.live_peak,
         origin=stats.origin,
@@ -190,17 +190,17 @@ def sass_json(stats: SassStats) -> SassJson:
 
 
 def _order(group: Group) -> tuple[int, str, bool, bool, int]:
-    """Innermost first, unknown depth last."""
+    """Sort key: innermost first, unknown depth last."""
     return -(-1 if group.depth is None else group.depth), group.kind, group.inner, group.store, group.bytes
 
 
 def issue_json(issue: Issue) -> IssueJson:
-    """One issue."""
+    """JSON form of one issue."""
     return copied(IssueJson, issue, hides=issue.hidden)
 
 
 def stats_json(build: Build) -> StatsJson:
-    """How much was read, and how many kernels came of it."""
+    """Amount of input read, and the numbers of kernels in it."""
     entries = [kernel.role for kernel in build.kernels].count("entry")
     ambiguous = [kernel.confidence for kernel in build.kernels].count("ambiguous")
     functions = len(build.kernels) - entries
@@ -208,7 +208,7 @@ def stats_json(build: Build) -> StatsJson:
 
 
 def build_of(data: bytes) -> Build:
-    """The build that a snapshot holds. Raises ``ValueError`` where it is no snapshot of this version."""
+    """Build in a snapshot. Raises ``ValueError`` if it is not a snapshot of this version."""
     try:
         found = _decoded(data)
     except RecursionError:
@@ -288,7 +288,7 @@ def _launch(launch: Launch | None) -> Launch | None:
 
 
 def sass_of(found: SassJson) -> SassStats:
-    """What :func:`sass_json` was made of."""
+    """Machine code from the result of :func:`sass_json`. Raises ``ValueError`` for impossible values."""
     peak, frame = found.live_peak, found.frame
     places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]

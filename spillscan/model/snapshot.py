@@ -1,8 +1,8 @@
-"""What a build is in JSON, stated once: these classes are written and read as they stand, and
-``schema/build.schema.json`` is made from them.
+"""JSON form of a build, defined once: these classes are written and read as they are.
 
-The docstrings of their fields are its descriptions; a field without one is what the model's field of that name is.
-Where JSON has just what a record of the model has, the model's own class is written.
+``schema/build.schema.json`` is made from them, with the docstrings of their fields as descriptions; a field without one
+is described by the model's field of that name. If JSON has the same fields as a record of the model, the model's own
+class is written.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ UsageJson = msgspec.defstruct(
 
 
 class DepthJson(msgspec.Struct, gc=False):
-    """Accesses to local memory by what they are, under one number of loops."""
+    """Local-memory accesses by class, at one loop depth."""
 
     depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
+    """natural loops around them; null if control flow is unknown"""
     spill: Count
     """spill slots"""
     array: Count
@@ -56,37 +56,37 @@ class DepthJson(msgspec.Struct, gc=False):
     frame: Count
     """frames of callees, stack arguments, saved registers"""
     unknown: Count
-    """none of these, as far as is known"""
+    """accesses of unknown class"""
     helper: Count = 0
-    """in code that ptxas brings along, such as a division: no log counts its spills"""
+    """in helper code that ptxas adds, such as a division: no log counts its spills"""
 
 
 class GroupJson(msgspec.Struct, gc=False):
-    """Accesses to local memory that no figure distinguishes."""
+    """Local-memory accesses with equal properties."""
 
     kind: AccessClass = msgspec.field(name="class")
-    """what they are"""
+    """class of the accesses"""
     depth: Count | None
-    """natural loops around them; null where control flow cannot be followed"""
+    """natural loops around them; null if control flow is unknown"""
     own: bool
-    """false: in a callee that the listing holds after the function"""
+    """false: in a callee, after the function in the listing"""
     store: bool
-    """a store, else a load"""
+    """true for stores, false for loads"""
     bytes: Count
     """width of the access per thread"""
     count: Count
-    """instructions"""
+    """number of instructions"""
 
 
 class CodeSizeJson(msgspec.Struct, gc=False):
-    """How much code a function has."""
+    """Size of a function's code."""
 
     instructions: Count
     code_bytes: Count
 
 
 class LocalJson(CodeSizeJson, gc=False):
-    """What a function does with local memory; bytes per thread, each instruction once."""
+    """Use of local memory by a function; bytes per thread, each instruction counted once."""
 
     stl_count: Count
     """stores to local memory"""
@@ -101,21 +101,22 @@ class LocalJson(CodeSizeJson, gc=False):
     spill_load_count: Count
     """loads from spill slots"""
     spill_store_bytes: Count
-    """bytes that these write"""
+    """bytes written to spill slots"""
     spill_load_bytes: Count
-    """bytes that these read"""
+    """bytes read from spill slots"""
     by_loop_depth: tuple[DepthJson, ...]
     local: tuple[GroupJson, ...]
     """accesses to local memory in groups; the counts add up to stl_count and ldl_count"""
     frame: Traffic | None
     flow: FlowKind
     evidence: Evidence
-    """why spills are held apart from other local memory: ptxas's own annotation, the last-use rule confirmed by the
-    log, the log's byte counts, the last-use rule alone; none: no local memory"""
+    """evidence that tells spills from other local memory: annotation by ptxas, the last-use rule confirmed by the log,
+    the log's byte counts, the last-use rule alone; none: no local memory
+    """
 
 
 class SassJson(LocalJson, gc=False):
-    """What a SASS dump or a binary says of the kernel; bytes per thread, each instruction once."""
+    """Contents of the kernel's machine code, from a disassembly or binary; bytes per thread, each instruction once."""
 
     shared_spills: Count | None
     opcode_classes: dict[str, Count]
@@ -124,20 +125,21 @@ class SassJson(LocalJson, gc=False):
     unknown_opcodes: tuple[str, ...]
     registers: Count | None
     live_peak: LivePeak | None
-    """most live general registers (nvdisasm -plr, scan --with live)"""
+    """peak of live general registers (nvdisasm -plr, scan --with live)"""
     origin: Origin | None
     maker: Maker | None = None
     lines: tuple[WeighedLine, ...] = ()
-    """source lines of accesses to local memory, the heaviest first, no more than a hundred: bytes weigh ten times as
-    much for each loop around them; empty without line information"""
+    """source lines of accesses to local memory, the costliest first, at most a hundred; the cost is bytes × 10 per
+    enclosing loop; empty without line information
+    """
     roles: tuple[WarpRole, ...] = ()
-    """code that runs with registers of its own (setmaxnreg): the start, then by registers; empty: there is none"""
+    """code with its own number of registers (setmaxnreg): the start, then by registers; empty if there is none"""
     digest: str | None = None
-    """stands for the code: the same where that is the same byte for byte; null from a dump"""
+    """digest of the code: equal if the code is the same byte for byte; null for a disassembly"""
     register_cap: Count | None = None
-    """most registers per thread that ptxas was allowed, 255: as many as an instruction can name; null from a dump"""
+    """register limit per thread that ptxas had; 255: as many as an instruction can name; null for a disassembly"""
     text: CodeText | None = None
-    """the code itself, where scan --with code kept it"""
+    """the code itself, if scan --with code kept it"""
 
 
 class KernelJson(msgspec.Struct, gc=False):
@@ -162,23 +164,23 @@ class KernelJson(msgspec.Struct, gc=False):
     launch: Launch | None = None
     configuration: dict[str, str] = {}
     caller: str | msgspec.UnsetType = msgspec.UNSET
-    """of a device function: the symbol of the kernel whose copy of it this is; missing: it stands alone"""
+    """for a device function: the symbol of the kernel whose copy it is; missing if it is standalone"""
 
 
 class IssueJson(msgspec.Struct, gc=False):
-    """Something in the input that was not understood, is contradictory, or cannot be decided."""
+    """Problem with the input: something that was not understood, is contradictory, or cannot be decided."""
 
     code: str
     severity: Severity
     message: str
     origin: Origin | None = None
     hides: tuple[Hidden, ...] | None = None
-    """what it may hide from a gate; empty: nothing"""
+    """data that it may hide from a gate; empty: nothing"""
     symbol: str = ""
 
 
 class StatsJson(msgspec.Struct, gc=False):
-    """How much was read, and how much of it was understood."""
+    """Amount of input, and how much of it was understood."""
 
     inputs: Count = 0
     lines: Count = 0
@@ -189,19 +191,19 @@ class StatsJson(msgspec.Struct, gc=False):
     kernels: Count = 0
     """entry functions"""
     functions: Count = 0
-    """device functions, and what only a message names"""
+    """device functions, and kernels that only a message names"""
     ambiguous: Count = 0
-    """of both: those that interleaved output leaves in doubt"""
+    """kernels and device functions left ambiguous by interleaved output"""
 
 
 class VersionJson(msgspec.Struct):
-    """What every version of a snapshot says."""
+    """Field that every version of a snapshot has."""
 
     schema_version: int
 
 
 class SnapshotJson(msgspec.Struct, gc=False):
-    """What of a report is a build."""
+    """The part of a report that is a build."""
 
     schema_version: Literal[1]
     kernels: tuple[KernelJson, ...]

@@ -1,6 +1,6 @@
-"""What kernels and architectures are called by themselves: demangled, qualified, short; in which order.
+"""Names of kernels and architectures by themselves: demangled, qualified, short; and their order.
 
-The key of a kernel is always the symbol as the tool printed it; everything here is for reading.
+The key of a kernel is always the symbol as the tool printed it; everything here is for display.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     pass
 
 _DEEP = 2_500
-"""Characters of a mangled name that may nest too deep for the smallest stack: 627 bytes per character, measured."""
+"""Length of a mangled name that may nest too deep for the smallest stack: 627 bytes per character, measured."""
 _MOST = 1 << 20
-"""Characters that a demangled name may have: real ones are 40 times as long as the mangled name."""
+"""Most characters of a demangled name: real ones are 40 times as long as the mangled name."""
 _MOST_TIMES = 64
 
 
 def doubtful(mangled: str) -> bool:
-    """Whether a name may nest too deep or become too long for LLVM's demangler, which has no bound. Of the
-    parts that are referred to, each may stand in the next three times: a third of the references is an exponent."""
+    """Whether a name may nest too deep or become too long for LLVM's demangler, which has no limit.
+
+    Each part that is referred to may occur three times in the next one: a third of the references is an exponent.
+    """
     if len(mangled) >= _DEEP:
         return True
     if mangled.count("_") < 16:  # less than 3 ** 5.4 times 2,500 characters
@@ -42,7 +44,7 @@ def _grown(references: int, mangled: str) -> bool:
 _REFERENCE = re.compile(r"S[0-9A-Z]*_|T[0-9L]*_")
 
 
-# nvcc puts the translation unit before the name of a static kernel in relocatable code:
+# In relocatable code, nvcc puts the translation unit before the name of a static kernel:
 # __nv_static_33__e2ba9193_11_14_names_cu_16820cae__Z13static_kernelPi (measured with nvcc 11.8 to 13.0).
 _STATIC_PREFIX = re.compile(r"__nv_static_\d+__\w+?_(?=_Z)")
 # An unnamed namespace: _GLOBAL__N__<hash of the path>_<length>_<file>_<hash>.
@@ -52,7 +54,7 @@ _TAGS = re.compile(r"\[abi:[^\[\]]*\]")
 # TorchInductor: triton_KIND_fused_OPERATIONS_NUMBER; KIND is poi, red, per, tem ...
 _INDUCTOR = re.compile(r"triton_([a-z]{1,12})_fused(?:_(\w+))?_(\d{1,9})")
 _CUTE = "kernel_cutlass_"
-"""What CuTe DSL puts before a function's name and its parameters (4.8)."""
+"""Prefix that CuTe DSL puts before a function's name and its parameters (4.8)."""
 # cuTile: NAME_KCONVENTION and a constraint for each parameter (compilation/_name_mangling.py of cuda-tile 1.7).
 _CUTILE = re.compile(r"(\w+)_K[a-z]+\d+_(?=[A-Z])((?:(?!_K).)+)")
 _CONSTRAINT = re.compile(
@@ -64,17 +66,17 @@ _FEATURES = re.compile(r"(?<=\d)[af]\Z")
 
 
 NO_NAME = "(no name)"
-"""What is shown of a kernel that no input names."""
+"""Name shown for a kernel that no input names."""
 
 
 def demangle(symbol: str) -> str:
-    """The full C++ name of ``symbol``; ``symbol`` itself where it is not mangled or cannot be demangled."""
+    """Full C++ name of ``symbol``; ``symbol`` itself if it is not mangled or cannot be demangled."""
     mangled = symbol
     if not symbol.startswith("_Z") and not (mangled := _without_unit(symbol)).startswith("_Z"):
         return symbol
     try:
         name = None if doubtful(mangled) else _demangler()(mangled)
-    except ValueError:  # it begins as a mangled name, and is none
+    except ValueError:  # begins like a mangled name, but is none
         return symbol
     if name and len(name) > _MOST_TIMES * len(symbol):
         return symbol
@@ -89,21 +91,21 @@ def _demangler() -> Callable[[str], str | None]:
 
 
 class Tuned(NamedTuple):
-    """What sets a kernel apart of which a tuner made several."""
+    """Identity of one of several kernels that an autotuner made of one symbol."""
 
     symbol: str
-    """Its symbol, which they share."""
+    """Symbol that they share."""
     words: tuple[str, ...]
-    """What it was tuned for: ``64×64×32``, ``4 warps``."""
+    """Autotuning config in words: ``64×64×32``, ``4 warps``."""
     place: str
-    """Where it lies in the cache, as several may be of one configuration."""
+    """Place in the cache, since several kernels may have the same config."""
 
 
 _UNITS = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "block"}
 
 
 def tuned_for(configuration: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """``64×64×32``, ``4 warps``, ``maxnreg 128``: what a kernel was tuned for, in words."""
+    """Autotuning config in words: ``64×64×32``, ``4 warps``, ``maxnreg 128``."""
     return tuple(_setting(name, value) for name, value in configuration)
 
 
@@ -115,14 +117,15 @@ def _setting(name: str, value: str) -> str:
 
 
 def readable(symbol: str) -> str:
-    """The full name without what compilers of Python code put into it for themselves: numba's tags, CuTe DSL's prefix.
-    cuTile's constraints are read as arguments of a template. Of TorchInductor the number stands first, which sets
-    kernels apart (``poi0_add_relu``).
+    """Full name without what compilers of Python code add for themselves: numba's tags, CuTe DSL's prefix.
+
+    cuTile's constraints are shown as template arguments. For TorchInductor, the number comes first, which tells kernels
+    apart (``poi0_add_relu``).
     """
     name = demangle(symbol)
     if "[abi:" in name:
         return _without_tags(name)
-    if name != symbol:  # of C++: these compilers mangle nothing
+    if name != symbol:  # a C++ name: those compilers mangle nothing
         return name
     if name.startswith(_CUTE):
         return name[len(_CUTE) :]
@@ -137,7 +140,7 @@ def readable(symbol: str) -> str:
 
 
 def _constraint(found: re.Match[str]) -> str:
-    """A parameter of a kernel of cuTile: an array's element type and rank, a constant's value."""
+    """Parameter of a cuTile kernel: an array's element type and rank, or a constant's value."""
     kind = str(found.lastgroup)
     value = found[kind]
     if kind == "array":
@@ -150,16 +153,17 @@ def _constraint(found: re.Match[str]) -> str:
 
 
 def short_name(symbol: str, name: str = "") -> str:
-    """The base name: without namespaces, template arguments and parameters; ``name``: what :func:`demangle` made of
-    ``symbol``, where that is known."""
+    """Base name without namespaces, template arguments and parameters.
+
+    ``name``: result of :func:`demangle` for ``symbol``, if known.
+    """
     name = _without_tags(name or demangle(symbol))
     plain = _plain(name)
     return plain[1] if plain else Function(name).base
 
 
 def _plain(name: str) -> tuple[str, str] | None:
-    """(scopes, base name) where no bracket has to be paired for them: of most kernels of a log, at a fifth of the
-    cost."""
+    """(scopes, base name) if no brackets must be paired: for most kernels of a log, at a fifth of the cost."""
     if ">::" in name or "> " in name or "decltype" in name:
         return None
     head, angle, _ = name.partition("<")
@@ -169,8 +173,10 @@ def _plain(name: str) -> tuple[str, str] | None:
 
 
 def spellings(symbol: str) -> tuple[str, ...]:
-    """All that a person may call a kernel, each once: the symbol, the full name, that without return type and
-    parameters (``flash::fwd<128>``), that without namespaces, as tables show it (``fwd<128>``), and the base name.
+    """All names that a user may give a kernel, without duplicates.
+
+    These are the symbol, the full name, the name without return type and parameters (``flash::fwd<128>``), that without
+    namespaces, as in tables (``fwd<128>``), and the base name.
     """
     name = demangle(symbol)
     if name == symbol and "(" not in name:
@@ -180,7 +186,7 @@ def spellings(symbol: str) -> tuple[str, ...]:
 
 
 def namespace(name: str) -> str:
-    """``at::native`` of a demangled name: its scopes, without template arguments."""
+    """Scopes of a demangled name without template arguments: ``at::native``."""
     plain = None if "{" in name else _plain(name)
     scopes = plain[0] if plain else "::".join(scope.partition("<")[0] for scope in Function(name).scopes)
     return scopes or "no namespace"
@@ -190,8 +196,10 @@ _HELPER = re.compile(r"(?:\$?__internal_\d+_\$)?__cuda_(?:sm_?\d+x?|reduxsync)_"
 
 
 def is_helper(symbol: str) -> bool:
-    """Whether it is code that ptxas brings along: division, square roots, copies between warps. No log says anything of
-    it (measured: cubins of ptxas 9.2 to 13.5)."""
+    """Whether it is helper code that ptxas adds: division, square roots, copies between warps.
+
+    No log mentions it (measured: cubins of ptxas 9.2 to 13.5).
+    """
     return _HELPER.match(symbol) is not None
 
 
@@ -206,13 +214,14 @@ def _without_unit(symbol: str) -> str:
 
 @lru_cache(maxsize=256)
 def arch_family(arch: str | None) -> str | None:
-    """``sm_90`` of ``sm_90a``, ``sm_100`` of ``sm_100f``: the architecture whose features the code may use."""
+    """``sm_90`` for ``sm_90a``, ``sm_100`` for ``sm_100f``: the architecture whose features the code may use."""
     return arch and _FEATURES.sub("", arch)
 
 
 def natural(arch: str | None) -> tuple[bool, list[tuple[int, str]], str]:
-    """Sort key in the order that people expect: sm_90 before sm_100; the unknown arch last. Numbers stay text: those of
-    a log may have any size.
+    """Sort key in natural order: sm_90 before sm_100, the unknown arch last.
+
+    Numbers stay text, since those in a log may have any size.
     """
     numbers = [digits.lstrip("0") for digits in _DIGITS.findall(arch or "")]
     return arch is None, [(len(number), number) for number in numbers], arch or ""

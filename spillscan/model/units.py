@@ -1,4 +1,4 @@
-"""What a build was to compile, and what came of it: one :class:`Unit` for each compilation of device code."""
+"""Compilations that a build was to do, and their results: one :class:`Unit` per compilation of device code."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ from typing import Literal
 from msgspec import Struct
 
 State = Literal["done", "failed", "killed", "unfinished", "not-begun", "unknown"]
-"""How a compilation ended; ``unfinished``: it began, and nothing says that it ended; ``unknown``: nothing says whether
-it began."""
+"""Result of a compilation.
+
+``unfinished``: it began, and no end is recorded; ``unknown``: it is unknown whether it began.
+"""
 
 
 class Unit(Struct, frozen=True, kw_only=True):
     """One compilation of device code, from one source (or one command) to one object."""
 
     source: str = ""
-    """Its first source, as seen from where spillscan runs; empty where nothing says."""
+    """First source, relative to spillscan's working directory; empty if unknown."""
     object: str = ""
-    """The file that it writes, likewise; empty where nothing says."""
+    """File that it writes, likewise; empty if unknown."""
     record: str = ""
-    """The record file that says what came of it, likewise."""
+    """Record file with its result, likewise."""
     folder: str = ""
-    """Where its command runs."""
+    """Working directory of its command."""
     command: tuple[str, ...] = ()
-    """Its command line, response files expanded; empty where nothing says."""
+    """Command line, with response files expanded; empty if unknown."""
     version: str = ""
-    """The release of its compiler, as it says itself: ``13.0.88``; empty where nothing says."""
+    """Compiler release, as the compiler reports it: ``13.0.88``; empty if unknown."""
     state: State = "unknown"
-    """How it ended."""
+    """Result of the compilation."""
     status: int | None = None
-    """Its exit status, below 0 the signal that ended it; ``None`` where nothing says."""
+    """Exit status, negative for the signal that ended it; ``None`` if unknown."""
     digests: tuple[tuple[str, str], ...] = ()
-    """(path, SHA-256) of each source when it was compiled; the path as its command says it."""
+    """(path, SHA-256) of each source when it was compiled; paths as in its command."""
     reported: bool | None = None
-    """Whether its compiler said what kernels use; ``None`` where nothing says."""
+    """Whether its compiler reported the resources of kernels; ``None`` if unknown."""
     evidence: tuple[str, ...] = ()
-    """What says that it was to be compiled, and what came of it: ``record``, ``run``, ``build.ninja`` …"""
+    """Sources of what is known about it: ``record``, ``run``, ``build.ninja`` …"""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What its kernels may be read from: its source (what ``run`` kept), its object, and its record."""
+        """Files from which its kernels may be read: its source (kept by ``run``), its object, and its record."""
         return tuple(filter(None, (self.source, self.object, self.record)))
 
     @property
     def name(self) -> str:
-        """What people call it: its source, else its object."""
+        """Name for people: its source, else its object."""
         return self.source or self.object or "a compilation"

@@ -1,7 +1,7 @@
-"""What a compiler says of one kernel: where it was read, how it is called, its resources, its launch bounds.
+"""Compiler report on one kernel: where it was read, its identity, its resources, its launch bounds.
 
-``None`` means that the input did not say. It is never 0, and 0 is never invented. A build has a hundred thousand of
-these records, and none leads back to itself: the garbage collector need not look at them (``gc=False``).
+``None`` means that the input did not report a value. It is never 0, and 0 is never invented. A build has a hundred
+thousand of these records, and none is part of a cycle: the garbage collector need not track them (``gc=False``).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,81 +18,84 @@ Printed = Literal["info", "warning", "error", "fatal"]
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):
-    """Where a record was read."""
+    """Place where a record was read."""
 
     input: str
     """Path or URI as the user gave it; ``-`` is standard input."""
     line: int | None = None
     """1-based line of the (decompressed, decoded) input."""
     format: str = "ptxas"
-    """Which reader's format the record had: ``ptxas``, ``nvlink``, ``snapshot`` …"""
+    """Format of the record: ``ptxas``, ``nvlink``, ``snapshot`` …"""
 
     def __str__(self) -> str:
         return self.input if self.line is None else f"{self.input}:{self.line}"
 
 
 class KernelKey(Struct, frozen=True, kw_only=True, gc=False):
-    """What a kernel is called in one build."""
+    """Identity of a kernel in one build."""
 
     symbol: str
-    """The symbol as the tool printed it: mangled, unless the log went through a demangler."""
+    """Symbol as the tool printed it: mangled, unless the log went through a demangler."""
     arch: str | None = None
-    """Compilation target such as ``sm_90a``; ``None`` where the log does not say."""
+    """Compilation target such as ``sm_90a``; ``None`` if the log does not name it."""
     unit: str = ""
-    """Object or source of the build step that compiled it; empty where the log does not say."""
+    """Object or source of the build step that compiled it; empty if the log does not name it."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """All that there is to say of one figure: outputs, comparisons, options, schemas and docs follow from it."""
+    """Declaration of one metric, from which outputs, comparisons, options, schemas and docs follow."""
 
     name: str
-    """As in JSON and SQL: ``spill_store_bytes``."""
+    """Name in JSON and SQL: ``spill_store_bytes``."""
     label: str
-    """As people read it: ``spill stores``."""
+    """Name for people: ``spill stores``."""
     about: str
-    """What it counts, and per what; one line, for the documentation."""
+    """Description in one line, for the documentation: what it counts, and per what."""
     unit: str = ""
     """``B`` for bytes; empty for counts."""
     source: Literal["printed", "code", "launch"] = "printed"
-    """Where it comes from: a compiler or linker prints it; the machine code shows it; a launch on a device makes it."""
+    """Source: printed by a compiler or linker, shown by the machine code, or the result of a launch on a device."""
     kind: Literal["number", "keyed"] = "number"
     """One whole number; or (key, number) pairs, such as bytes by constant bank."""
     rank: int = 100
-    """Place among what is compared, worst first; of equal ones in the order of declaration."""
+    """Position among compared metrics, worst first; ties are in the order of declaration."""
     worse: Literal["more", "fewer"] = "more"
-    """Which way is worse."""
+    """Direction that is worse."""
     compared: bool = True
-    """Whether a difference of it is a change; else it is made of figures that are compared themselves."""
+    """Whether a difference is a change; if not, the metric follows from others that are compared themselves."""
     severe: bool = False
-    """Whether more of it costs a kernel so surely that tables colour it."""
+    """Whether an increase is so surely harmful that tables color it."""
     since: int | None = 1
-    """The version of the dataset's schema that has a column for it first; ``None``: it has none."""
+    """First version of the dataset's schema with a column for it; ``None`` if there is no column."""
     clause: str = ""
-    """The grammar's name of the clause that prints it on a registers line; empty: another line does, or none."""
+    """Name in the grammar of the clause that prints it on a registers line; empty if another line does, or none."""
     linker: str = ""
-    """The field of the linker's record that holds it: what the linker decides of relocatable code; empty: the compiler
-    has the last word."""
+    """Field of the linker's record that contains it, for metrics of relocatable code that the linker decides.
+
+    Empty if the compiler's value is final.
+    """
     listed: bool = False
     """Whether ``cuobjdump -res-usage`` lists it, too."""
     contradicts: bool = False
-    """Whether a log and a binary that differ in it are of different compilations."""
+    """Whether a log and a binary with different values are of different compilations."""
     get: Callable[[Any], Any] | None = None
-    """Its value of a kernel; ``None``: it is not the kernel's alone."""
+    """Getter of its value for a kernel; ``None`` if it depends on more than the kernel."""
 
     @property
     def head(self) -> str:
-        """``spill stores, B``: what stands above its numbers."""
+        """``spill stores, B``: head of its column."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
 
 def figure(label: str, **declared: Any) -> dict[str, Any]:
-    """What a field of :class:`Usage` declares of its :class:`Figure`."""
+    """Declaration of the :class:`Figure` of a field of :class:`Usage`."""
     return {"label": label, **declared}
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
-    """Resources of one kernel or device function, as ptxas or nvlink counted them: a field for each figure, and the
-    only place to declare it.
+    """Resources of one kernel or device function, as counted by ptxas or nvlink.
+
+    There is a field for each metric, and it is the only place to declare it.
     """
 
     registers: Annotated[
@@ -120,7 +123,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     cumulative_stack_bytes: Annotated[
         int | None,
         figure(
-            "call stack",  # ptxas 12.4 and later print it, where it is not 0
+            "call stack",  # printed by ptxas 12.4 and later if it is not 0
             unit="B",
             about="deepest stack over the call tree, bytes per thread",
             rank=51,
@@ -152,7 +155,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     cumulative_spill_store_bytes: Annotated[
         int | None,
         figure(
-            "call spill stores",  # of a kernel whose callees a log lists behind it, or its code holds
+            "call spill stores",  # for a kernel whose callees are listed after it in a log, or contained in its code
             unit="B",
             about="spill stores of a kernel and of its callees together, bytes per thread, where callees are shown",
             rank=12,
@@ -174,7 +177,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     local_bytes: Annotated[
         int | None,
         figure(
-            "local",  # nvlink prints it, and ptxas for modules without the ABI
+            "local",  # printed by nvlink, and by ptxas for modules without the ABI
             unit="B",
             about="local memory (`lmem`), bytes per thread, where the tool prints it",
             rank=53,
@@ -244,7 +247,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def cumulative_spills(self) -> tuple[int, int] | None:
-        """The same of the kernel and its callees together; ``None`` unless the input shows callees."""
+        """Spills of the kernel with its callees; ``None`` unless the input has callees."""
         if self.cumulative_spill_store_bytes is None or self.cumulative_spill_load_bytes is None:
             return None
         return self.cumulative_spill_store_bytes, self.cumulative_spill_load_bytes
@@ -256,7 +259,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def agreement(usages: Sequence[Usage]) -> Usage:
-    """The figures on which all ``usages`` (at least one) agree; the others are unknown."""
+    """Metrics on which all ``usages`` (at least one) agree; the others are unknown."""
     first = usages[0]
     differing = [
         name for name in Usage.__struct_fields__ if any(getattr(u, name) != getattr(first, name) for u in usages)
@@ -270,24 +273,24 @@ PRINTED: tuple[Figure, ...] = tuple(
     for name, declared in Usage.__annotations__.items()
     if hasattr(declared, "__metadata__")
 )
-"""What compilers and linkers print, in the order of every table."""
+"""Metrics that compilers and linkers print, in the order of all tables."""
 NUMBERS = tuple(each.name for each in PRINTED if each.kind == "number")
-"""The names of those that are one number."""
+"""Names of the printed metrics that are a single number."""
 
 
 class LaunchBounds(Struct, frozen=True, kw_only=True):
-    """What a kernel's code says of how it may be launched."""
+    """Launch constraints in a kernel's code."""
 
     max_threads: int | None = None
     """Most threads per block: first argument of ``__launch_bounds__``, ``.maxntid``."""
     required_threads: int | None = None
-    """Threads that each block has: ``.reqntid``, ``__block_size__``."""
+    """Exact number of threads per block: ``.reqntid``, ``__block_size__``."""
     cluster_blocks: int | None = None
-    """Blocks that each cluster has: ``.reqnctapercluster``, ``__cluster_dims__``."""
+    """Exact number of blocks per cluster: ``.reqnctapercluster``, ``__cluster_dims__``."""
 
     @property
     def threads(self) -> int | None:
-        """The block size that it is made for."""
+        """Block size that the code is made for."""
         return self.required_threads or self.max_threads
 
 
@@ -295,39 +298,40 @@ LaunchSource = Literal["given", "policy", "override", "profile", "sidecar", "req
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """How a kernel is launched, and who says so: what no build log does."""
+    """Launch of a kernel, with its source; build logs do not contain it."""
 
     threads_per_block: int
     """Threads per block."""
     dynamic_shared_bytes: int | None = 0
-    """Dynamic shared memory, bytes per block; ``None``: not known, so that its occupancy is no more than a bound."""
+    """Dynamic shared memory, bytes per block; ``None`` if unknown, so that the occupancy is only a bound."""
     max_dynamic_shared_bytes: int | None = None
-    """The kernel's ``MaxDynamicSharedMemorySize`` attribute, bytes; ``None``: not opted in."""
+    """The kernel's ``MaxDynamicSharedMemorySize`` attribute, bytes; ``None`` if not opted in."""
     carveout_percent: int | None = None
-    """Preferred shared memory, percent of the SM's maximum; ``None``: no preference."""
+    """Preferred shared memory, percent of the SM's maximum; ``None`` without preference."""
     cluster_blocks: int = 1
     """Blocks per cluster; 1: no cluster."""
     source: LaunchSource = "given"
-    """Where these figures come from: ``given`` by a caller, the ``policy`` or its options, its ``override`` of what
-    the code says, a ``profile``, the
-    ``sidecar`` that the compiler wrote beside the code, the code where it has a ``required`` block size, its launch
-    ``bounds`` (which promise no more than a largest one), a ``baseline`` that recorded it; ``assumed``: none says."""
+    """Source of these values.
+    ``given`` by a caller; the ``policy`` or its options; its ``override`` of the code; a ``profile``; the ``sidecar``
+    that the compiler wrote next to the code; code with a ``required`` block size; its launch ``bounds`` (only a
+    maximum); a ``baseline`` that recorded it; ``assumed`` if unknown.
+    """
 
 
 LOST_SETTING = "setmaxnreg_ignored"
-"""Kind of the message that the registers of a kernel's warps are not as its source sets them."""
+"""Kind of the message that a kernel's warps do not have the registers that its source sets."""
 
 
 class Advisory(Struct, frozen=True, kw_only=True, gc=False):
-    """What the compiler said about a kernel besides its figures."""
+    """Compiler message about a kernel."""
 
     kind: str
     """Stable name of the message, from the grammar: ``wgmma_serialized``, ``register_limit_overridden`` …"""
     text: str
     """The message as printed, without tool, severity and code."""
     severity: Printed
-    """As the tool printed it."""
+    """Severity as the tool printed it."""
     code: str | None = None
-    """``C7519`` and the like. Their meaning changes between releases: judge by ``kind``."""
+    """``C7519`` and the like. Its meaning changes between releases: use ``kind`` in checks."""
     location: str | None = None
-    """``file.ptx, line 47`` where the tool gave one."""
+    """``file.ptx, line 47``, if the tool printed one."""
