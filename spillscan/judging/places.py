@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
 _CMAKE_OBJECT = re.compile(r"(?:(?P<folder>.*)/)?CMakeFiles/[^/]+\.dir/(?P<source>.+)\.(?:o|obj)$")
-# Intermediate files of compilers, which do not help users.
+# Intermediate files of compilers, of no use to readers.
 _TEMPORARY = re.compile(r"(?:^|/)(?:tmpxft_|tmp/|te?mp[^/]*/|AppData/Local/Temp/)")
 _ADVISORY_PLACE = re.compile(r"(?P<path>.+), line (?P<line>\d+)$")
 _ABOUT: dict[str, AccessClass] = {"spill": "spill", "local-array": "array"}

@@ -176,7 +176,7 @@ class Since(Struct, frozen=True, kw_only=True):
 def figures_of(kernel: Kernel) -> Figures:
     """Metrics of ``kernel`` to record: those reported, and if the linker decides them only after the link."""
     kept = (BY_NAME[name] for name in KEPT_FIGURES)
-    waits = kernel.final is False and kernel.role != "function"  # a device function is never linked on its own
+    waits = kernel.final is False and kernel.role != "function"  # a device function's metrics are never linked
     said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
     return tuple(sorted((name, value) for name, value in said if value is not None))
 
