@@ -152,7 +152,7 @@ def test_the_comment_is_written_once_and_then_updated_in_its_place(machine: Mach
     (comment,) = (text for _, file, text in BLOCKS if file.endswith("-comment.yml"))
     asked = {"event": {"workflow_run": {"event": "pull_request", "id": 1, "head_branch": "change"}}}
     github = {"event_name": "workflow_run", "token": "t", "repository": "o/r", **asked}
-    for edit, said in ((both, "blocks-lost"), (str, "no findings")):
+    for edit, said in ((both, "blocks-lost"), (str, "0 findings")):
         pull_request(machine, edit)
         machine.run(JOB)
         assert machine.run(comment, github=github) == 0, machine.steps[-1].said

@@ -66,10 +66,7 @@ TABLE = [
 @pytest.mark.parametrize("fact", TABLE, ids=lambda fact: fact.why)
 def test_status(fact: Row) -> None:
     policy = Policy((from_options({"fail_on": fact.fail_on}, (), (), fact.accepted),))
-    found = [
-        finding(Rule(id="made-up", severity=severity, judges=("build",)), "m", kernel("k"))
-        for severity in fact.findings
-    ]
+    found = [finding(Rule(id="made-up", severity=severity), "m", kernel("k")) for severity in fact.findings]
     gaps = [Gap(code=code, message="m", hides=("spills",)) for code in fact.gaps]
     outcome = verdict(found, gaps, policy, oversized="oversized" in fact.also)
     assert outcome.status == fact.status

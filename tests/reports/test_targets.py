@@ -48,7 +48,7 @@ def test_plus_appends(folder: Path) -> None:
     written("markdown:+summary.md")
     written("markdown:+summary.md")
     text = (folder / "summary.md").read_text()
-    assert text.startswith("# Build\n**spillscan** **1 finding**")
+    assert text.startswith("# Build\n### ❌ spillscan: 1 finding")
     assert text.count("<!-- spillscan -->") == 2
     written("markdown:./+summary.md")
     assert (folder / "+summary.md").exists(), "a file whose name begins with a plus"

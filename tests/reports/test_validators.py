@@ -206,9 +206,9 @@ def test_markdown_of_wide_signs_fits_a_comment(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["scan", "check", "diff"])
-def test_markdown_is_one_line_where_nothing_is_to_say(kind: Any) -> None:
+def test_markdown_is_short_if_there_is_nothing_to_report(kind: Any) -> None:
     kernels = [] if kind == "scan" else [kernel("k")]
-    assert rendered("markdown", report_of(kind, kernels, kernels)).count("\n") == 1
+    assert rendered("markdown", report_of(kind, kernels, kernels)).count("\n") == 5
 
 
 @pytest.mark.parametrize("name", ["sarif", "gitlab"])
@@ -225,7 +225,7 @@ def test_what_is_not_decided_does_not_look_green(name: str) -> None:
     cut = checked(replace(whole.build, issues=(issue,)), Policy())
     unsure = report_of("check", [kernel("k", usage=Usage(spill_store_bytes=0, spill_load_bytes=0))])
     empty = report_of("check", [])
-    words = {"github": "not known", "markdown": "not known", "sarif": '"executionSuccessful": false'}
+    words = {"github": "incomplete input", "markdown": "incomplete input", "sarif": '"executionSuccessful": false'}
     for report in (cut, unsure, empty):
         word = words.get(name, "<skipped " if report is unsure else "<error ")
         assert word in rendered(name, report)

@@ -110,7 +110,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     for _ in range(2):  # what was read before hides what it hid
         assert audit(*options) == 2
         said = capsys.readouterr()
-        assert "1 file could not be read and what was read has gaps: build-failed; " in said.err
+        assert "1 file could not be read and incomplete input: build-failed; " in said.err
         assert "1 gap: 1 build-failed" in said.out
     assert audit(*options, "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
@@ -129,7 +129,7 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     log.write_text("ptxas info    : 0 bytes gmem\n" * 40)
     for _ in range(2):
         assert audit(log, "--dataset", tmp_path / "data", "--label", "v1") == 2
-        assert "what was read has gaps: no-kernel" in capsys.readouterr().err
+        assert "incomplete input: no-kernel" in capsys.readouterr().err
     assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 

@@ -165,7 +165,7 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no dataset"):
+    with pytest.raises(InputError, match="no dataset at"):
         open_dataset(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a file, not a dataset"):
         open_dataset(str(FIXTURES / "demo" / "head.log"))
@@ -179,7 +179,7 @@ def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
         open_dataset(str(tmp_path))
     document["parts"][0]["path"] = "kernels/../../../etc/passwd"
     record.write_text(json.dumps(document))
-    with pytest.raises(InputError, match="not a sound commit record"):
+    with pytest.raises(InputError, match="not a valid commit record"):
         open_dataset(str(tmp_path))
 
 

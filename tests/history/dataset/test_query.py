@@ -164,7 +164,7 @@ def test_a_question_may_take_its_time_but_no_more(root: Path) -> None:
 def test_a_question_may_hold_so_much_and_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPILLSCAN_MEMORY", "50MB")
     connection = open_dataset(str(root)).connect()
-    with pytest.raises(UsageError, match="more memory"):
+    with pytest.raises(UsageError, match="exceeds its memory"):
         sql.ask_anything(connection, "SELECT list(n) FROM range(100000000) t(n)", seconds=60)
     monkeypatch.setenv("SPILLSCAN_MEMORY", "1GB'; LOAD httpfs; --")
     with pytest.raises(UsageError, match="not an amount of memory"):

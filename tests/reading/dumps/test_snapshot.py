@@ -81,4 +81,4 @@ def test_unsound_snapshots(field: str, value: object, tmp_path: Path, capsys: py
     document["kernels"][0]["sass"][field] = value
     (tmp_path / "bad.json").write_text(json.dumps(document))
     assert main(["check", str(tmp_path / "bad.json")]) == 2
-    assert "not a sound snapshot" in capsys.readouterr().err
+    assert "not a valid snapshot" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_a_wrong_value_is_refused(
 def test_what_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
     snapshot = tmp_path / "build.json"
     snapshot.write_text('{"schema_version": 1, "more": ' + text, encoding="utf-8")
-    with pytest.raises(InputError, match="not a sound snapshot"):
+    with pytest.raises(InputError, match="not a valid snapshot"):
         scan(snapshot)
 
 

@@ -100,7 +100,7 @@ def test_what_no_tool_prints_is_refused_not_miscounted(tmp_path: Path) -> None:
     for command in (["scan"], ["check"], ["check", "--set", "max_spill_bytes=100000", LOG], ["show", "spills"]):
         result = run(*command, older)
         assert result.returncode == 2, command
-        assert b"machine code of sm_30 is not read" in result.stdout + result.stderr
+        assert b"machine code of sm_30 is not supported" in result.stdout + result.stderr
 
 
 def test_spills_to_shared_memory_are_said() -> None:
@@ -138,4 +138,4 @@ def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
         (tmp_path / "both.log").write_text(text)
         result = run("check", tmp_path / "both.log", "--set", "max_spill_bytes=100000")
         assert result.returncode == 2
-        assert b"two inputs" in result.stdout
+        assert b"as two files" in result.stdout
