@@ -56,8 +56,7 @@ class Reached:
     def nearest(self, path: str, line: int, seconds: float) -> list[str]:
         """Tests of a line that take at most so long: of each function the most particular, then the second of each.
 
-        Before the first test runs a module's import, of which only constants and defaults are seen later: their tests
-        are those of the statement around them, or of the whole module.
+        Tests that start processes for the module come before them.
         """
         tests = self._tests.get(path, {})
         around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
@@ -81,17 +80,22 @@ class Reached:
 
 
 @cache
-def _statements(path: str) -> list[range]:
-    """The lines of each statement of a module, the shortest first."""
+def _functions(path: str) -> list[range]:
+    """The lines of each function of a module, without those of its parameters, the shortest first."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    found = [range(each.lineno, (each.end_lineno or 0) + 1) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
-    return sorted([*found, range(1, 100_000)], key=len)
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    return sorted((range(each.body[0].lineno, (each.end_lineno or 0) + 1) for each in functions), key=len)
 
 
 def _around(path: str, line: int) -> Iterator[Sequence[int]]:
-    """The line, then the lines of each statement that it is in."""
-    yield (line,)
-    yield from (lines for lines in _statements(path) if line in lines)
+    """The line, then the functions that it is in, then all of them. What is in none runs when a module is imported:
+    the test that happens to import it says nothing of it."""
+    around = [lines for lines in _functions(path) if line in lines]
+    if around:
+        yield (line,)
+    yield from around
+    yield [at for lines in _functions(path) for at in lines]
+    yield range(1, 10_000)
 
 
 def tests_by_line(folders: Sequence[str], modules: Collection[str], keep: Path | None, workers: int) -> Reached:

@@ -160,6 +160,19 @@ def test_reports_of_good_calls_count(tmp_path: Path) -> None:
     assert [(Path(unit.source).name, unit.state) for unit in build.units] == [("a.cu", "done"), ("a.cu", "failed")]
 
 
+def test_an_older_build_may_have_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.cu").write_text("other")
+    for name, files in (("old", {str(tmp_path / "a.cu"): SAME}), ("new", {})):
+        run_file(tmp_path / name, call(tmp_path, WORDS, sources=("a.cu",), files=files, report=REPORT))
+    assert main(["diff", "old", "new", "--fail-on", "policy"]) == 0
+    assert "stale-unit" not in "".join(capsys.readouterr())
+    assert main(["diff", "new", "old", "--fail-on", "policy"]) == 2
+    assert "stale-unit" in "".join(capsys.readouterr())
+
+
 def test_a_removed_kernel_gives_one_answer_for_every_run_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

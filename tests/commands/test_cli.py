@@ -15,8 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
+from spillscan.commands.diff import _same
 from spillscan.model.serialize import kernel_json, text
 from spillscan.reports import formats
+from spillscan.reports.words import UNCOUNTED
 from tests.conforming import conforms
 from tests.conftest import FIXTURES, ROOT, read_any, run
 
@@ -329,3 +331,17 @@ def test_python_api() -> None:
     assert frame["spill_store_bytes"].sum() == sum(k.usage.spill_store_bytes or 0 for k in build.kernels)
     assert frame["local_bytes"].isna().all(), "absent is not zero"
     assert spillscan.diff(build, build) == []
+
+
+def test_a_folder_and_a_file_are_not_the_same(tmp_path: Path) -> None:
+    for name in ("old", "new", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.log").write_text(name.replace("new", "old"))
+    assert _same(tmp_path / "old", tmp_path / "new")
+    assert not _same(tmp_path / "old", tmp_path / "other")
+    assert not _same(tmp_path / "old", tmp_path / "old" / "a.log")
+
+
+def test_a_strict_check_says_that_no_record_counts_the_reports() -> None:
+    assert UNCOUNTED in run("check", CLEAN, "--strict").stderr.decode()
+    assert UNCOUNTED not in run("check", CLEAN).stderr.decode()

@@ -6,8 +6,11 @@ import re
 
 import pytest
 
-from spillscan.commands._issues import ISSUES_SHOWN, report_issues
-from spillscan.model import Issue
+from spillscan.commands._footer import acceptance
+from spillscan.commands._issues import ISSUES_SHOWN, conclude, report_issues
+from spillscan.judging.verdict import Verdict
+from spillscan.model import Finding, Gap, Issue, Kernel, KernelKey, Origin, Usage
+from spillscan.output.errors import UndecidedError
 
 
 def issues(*words: str) -> list[Issue]:
@@ -35,3 +38,41 @@ def test_which_are_shown(given: list[str], said: str, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().err.splitlines()
     assert " ".join(re.findall(r"\w\d(?= \[)|… \d+ more issues?", "\n".join(lines))) == said
     assert len(lines) <= ISSUES_SHOWN + 1
+
+
+def kernel(symbol: str) -> Kernel:
+    return Kernel(key=KernelKey(symbol=symbol, arch="sm_80"), role="entry", usage=Usage())
+
+
+def gap(message: str, symbol: str = "", line: int | None = None) -> Gap:
+    origin = Origin(input="a.log", line=line, format="ptxas") if line else None
+    return Gap(code="cut", message=message, hides=("spills",), origin=origin, kernel=kernel(symbol) if symbol else None)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([gap("m")], "m [cut]"),
+        ([gap("m", line=3), gap("n")], "a.log:3: m (1 more) [cut]"),
+        ([gap("m", "k"), gap("n", "l")], "k: m (1 more) [cut]"),
+        ([gap("m", "k"), gap("m", "l"), gap("m"), gap("n", "l")], "2 kernels (k, l): m (2 more) [cut]"),
+    ],
+)
+def test_the_first_gap_is_the_error_and_what_is_alike_is_told_with_it(
+    gaps: list[Gap], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Verdict(failing=(), gaps=tuple(gaps), accepted=(), oversized=False, fails=True)
+    issues = [Issue(code=each.code, message=each.message, origin=each.origin, severity="error") for each in gaps]
+    other = Issue(code="cut", message="other", severity="note")
+    with pytest.raises(UndecidedError, match=f"^{re.escape(said)}; "):
+        conclude(found, [*issues, other])
+    assert capsys.readouterr().err == "spillscan: note: other [cut]\n", "what is a gap is not said twice"
+    assert conclude(found, shown=True) == 2
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"), [("_Z4gemmPf", "gemm"), ("k", "k"), ("_ZN2ns4gemmILi8EEEvPf", "ns::gemm<8>")]
+)
+def test_an_acceptance_names_a_kernel_without_what_would_be_a_pattern(symbol: str, name: str) -> None:
+    found = Finding(rule="spill", severity="error", message="m", kernel=kernel(symbol), fingerprint="f")
+    assert acceptance(found) == f'{{rule: "spill", kernel: "{name}", arch: "sm_80", reason: "why"}}'
