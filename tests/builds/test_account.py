@@ -14,26 +14,15 @@ from spillscan.builds import gaps, launcher, record
 from spillscan.builds.run import _variables
 from spillscan.cli import main
 
-NVCC = r"""#!/bin/sh
-[ "$1" = --version ] && { echo "release 13.0, V13.0.88"; exit; }
-out=a.out
-for word; do
-  case $last in -o) out=$word ;; esac
-  case $word in *.cu) source=$word ;; esac
-  last=$word
-done
-code() { printf '\120\355\125\272\1\0\020\0\4\0\0\0\0\0\0\0%.4s' "$1" >"${2:-$out}"; }
-echo 'ptxas info    : Used 8 registers' >&2
-. "./$source"
-"""
-ROWS = yaml.safe_load((Path(__file__).parent / "calls.yaml").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+ROWS = yaml.safe_load((HERE / "calls.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cuda" / "bin").mkdir(parents=True)
     nvcc = tmp_path / "cuda" / "bin" / "nvcc"
-    nvcc.write_text(NVCC)
+    nvcc.write_text((HERE / "nvcc.sh").read_text())
     nvcc.chmod(0o755)
     project = tmp_path / "project"
     project.mkdir()

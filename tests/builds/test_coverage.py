@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from spillscan import cli, scan
 from spillscan.builds.coverage import ISA_OF_RELEASE, Archs
@@ -12,43 +13,16 @@ from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reading.binary.test_size_accounting import zipped
 
+ROWS = yaml.safe_load((Path(__file__).parent / "coverage.yaml").read_text(encoding="utf-8"))
 
-@pytest.mark.parametrize(
-    ("machine", "portable", "wanted", "lacking"),
-    [
-        ("sm_80 sm_90a", "", "sm_80 sm_90a", ""),
-        ("sm_80 sm_90a", "", "sm_90", "sm_90"),  # what only 9.0 itself runs is not asked for
-        ("sm_80", "", "sm_86", "sm_86"),
-        ("", "compute_90", "compute_90 compute_120", ""),
-        ("", "compute_90", "compute_80", "compute_80"),
-        ("", "compute_100", "compute_90 compute_120", "compute_90"),
-        ("", "compute_90a", "compute_90 compute_120", "compute_90 compute_120"),  # no later GPU compiles it
-        ("", "compute_90a", "compute_90a", ""),
-        ("sm_90", "", "compute_90", "compute_90"),
-        ("", "", "sm_80", "sm_80"),
-    ],
-)
+
+@pytest.mark.parametrize(("machine", "portable", "wanted", "lacking"), ROWS["lacking"])
 def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str) -> None:
     held = Archs(machine=set(machine.split()), portable=set(portable.split()))
     assert held.lacks(wanted.split()) == lacking.split()
 
 
-@pytest.mark.parametrize(
-    ("archs", "gpu", "runs"),
-    [
-        ("sm_80 sm_86", "sm_89", ["sm_80", "sm_86"]),
-        ("sm_86", "sm_80", []),
-        ("sm_90a", "sm_90", ["sm_90a"]),
-        ("sm_100f", "sm_103", ["sm_100f"]),
-        ("sm_100a", "sm_103", []),
-        ("sm_86 sm_87", "sm_87", ["sm_87"]),  # Tegra
-        ("sm_87", "sm_89", []),
-        ("compute_80", "sm_75", []),
-        ("compute_80", "sm_121", ["compute_80"]),
-        ("compute_90a", "sm_100", []),
-        ("compute_90a", "sm_90", ["compute_90a"]),
-    ],
-)
+@pytest.mark.parametrize(("archs", "gpu", "runs"), ROWS["runs"])
 def test_what_runs_where(archs: str, gpu: str, runs: list[str]) -> None:
     held = Archs()
     for arch in archs.split():
@@ -115,17 +89,7 @@ def test_what_drivers_take() -> None:
     assert held.for_driver("12.4").for_gpu("sm_90") == ([], ["compute_80"])
 
 
-@pytest.mark.parametrize(
-    ("archs", "alone"),
-    [
-        ("sm_90a", "sm_90a"),
-        ("sm_90a sm_80 compute_80", ""),
-        ("sm_90a compute_90a", "sm_90a"),
-        ("sm_90a compute_100", "sm_90a"),
-        ("sm_100f sm_120a compute_100", ""),
-        ("sm_90 sm_80", ""),
-    ],
-)
+@pytest.mark.parametrize(("archs", "alone"), ROWS["alone"])
 def test_code_of_one_gpu_without_a_fallback(archs: str, alone: str) -> None:
     held = Archs(
         machine={arch for arch in archs.split() if arch.startswith("sm_")},

@@ -28,6 +28,7 @@ def issues(*words: str) -> list[Issue]:
         (["note n 1", "warning w 1", "error e 1"], "e0 w0 n0"),
         (["warning w 1", "note n 1"], "w0 n0"),
         (["warning w 8"], "w0 w1 w2 w3 w4 w5 w6 w7"),
+        (["warning a 5", "warning b 3"], "a0 a1 a2 a3 a4 b0 b1 b2"),
         (["warning w 9"], "w0 w1 w2 w3 w4 w5 w6 w7 … 1 more issue"),
         (["warning a 7", "warning b 3"], "a0 b0 a1 b1 a2 b2 a3 a4 … 2 more issues"),
         (["note n 9", "warning w 2"], "w0 w1 n0 n1 n2 n3 n4 n5 … 3 more issues"),

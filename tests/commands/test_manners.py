@@ -18,9 +18,7 @@ import pytest
 
 from spillscan import commands
 from spillscan.cli import main
-from spillscan.commands import _issues
 from spillscan.commands.completion import _actions
-from spillscan.model import Issue
 from spillscan.output import records, terminal
 from spillscan.output.terminal import style_of
 from tests.conftest import FIXTURES, ROOT, run, sized
@@ -356,17 +354,3 @@ def test_a_console_of_windows_is_asked_for_colors(obeys: bool, monkeypatch: pyte
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=Kernel32()), raising=False)
     assert terminal._acts_on_colors() is obeys
     assert Kernel32.modes[-1] & 4, "ENABLE_VIRTUAL_TERMINAL_PROCESSING"
-
-
-def test_many_issues_of_one_kind_leave_room_for_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    many = [Issue(code="not-in-dump", message=f"kernel {number}") for number in range(99)]
-    other = Issue(code="registers-mismatch", message="48 registers, 32")
-    worst = Issue(code="truncated", message="cut off", severity="error")
-    _issues.report_issues([*many, other, worst])
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(": ")[2] for line in lines[:3]] == [
-        "error: cut off [truncated]",
-        "warning: kernel 0 [not-in-dump]",
-        "warning: 48 registers, 32 [registers-mismatch]",
-    ]
-    assert lines[-1] == f"spillscan: … {101 - _issues.ISSUES_SHOWN} more issues (-f json lists all)"
