@@ -40,6 +40,7 @@ def test_what_is_printed_accepts(options: tuple[str, ...], tmp_path: Path) -> No
     assert command
     assert run(*shlex.split(command[1]), cwd=tmp_path).returncode == 0
     assert run(*call, "--baseline", "spillscan-baseline.jsonl", cwd=tmp_path).returncode == 0
+    assert text.count("accept (the first)") == 1
     entry = re.search(r"^accept \(the first\): in spillscan.yaml, (.*)$", text, re.MULTILINE)
     assert entry
     (tmp_path / "spillscan.yaml").write_text(entry[1] + "\n")

@@ -34,3 +34,18 @@ def test_the_first_line_that_the_repository_holds(
 ) -> None:
     found = placed(line(*calls), TREE)
     assert (found.path, found.line, found.inner, found.share) == (path, number, inner, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/app/sub/src/k.cu", "sub/src/k.cu"),  # of this machine, whether it is there or not
+        ("/other/app/src/k.cu", "src/k.cu"),
+        ("gone/src/k.cu", "src/k.cu"),
+        ("src/gone.cu", "src/gone.cu"),
+        ("/other/gone.cu", "/other/gone.cu"),
+        ("../gone.cu", "gone.cu"),
+    ],
+)
+def test_what_a_file_is_called_in_the_repository(path: str, shown: str) -> None:
+    assert TREE.relative(path) == shown

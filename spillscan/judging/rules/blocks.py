@@ -165,7 +165,7 @@ def trade(change: Change, terms: Terms) -> str:
     if before is None or after is None or not known or before.spill_bounds is None or after.spill_bounds is None:
         return ""
     spilled, spills = sum(before.spill_bounds[0]), sum(after.spill_bounds[1])
-    pairs = [effect.blocks or (0, 0) for effect in known]
+    pairs = [effect.blocks for effect in known if effect.blocks is not None]
     blocks = "; ".join(_both(effect) for effect in known if effect.blocks and effect.blocks[0] != effect.blocks[1])
     lost = [new for old, new in pairs if new < old]
     hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)
