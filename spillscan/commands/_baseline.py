@@ -231,9 +231,11 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
 
     base = MergeBase(arguments.baseline_from)
     policy = _policy.policy_of(arguments, base)
-    path = policy.baseline
-    text = None if path is None else base.text(path, LONGEST_BYTES)
     has_policy = len(policy.layers) > 1
+    path = policy.baseline
+    if path is None and not has_policy:  # the change adds the policy: the baseline may be there already
+        path = _policy.policy_of(_without_base(arguments)).baseline
+    text = None if path is None else base.text(path, LONGEST_BYTES)
     if not has_policy and text is None:
         complain(f"the merge base with {base.revision} has neither policy nor baseline: this change's own files count")
         return gate(_without_base(arguments), inputs)

@@ -85,7 +85,7 @@ def code_lines(found: CodeChange) -> list[str]:
 
 def hunk_line(hunk: Hunk) -> str:
     """``in 2 loops, gemm.cu:31: FFMA 8 → 16; IMAD altered; live registers 40 → 56; spills 0 → 4``."""
-    depth = "control flow unknown" if hunk.depth is None else f"in {count(hunk.depth, 'loop')}"
+    depth = {None: "control flow unknown", 0: "outside loops"}.get(hunk.depth) or f"in {count(hunk.depth or 0, 'loop')}"
     parts = [said(hunk.opcodes)] if hunk.opcodes else []
     parts += [", ".join(f"{name} ({number:,} altered)" for name, number in hunk.altered[:4])] if hunk.altered else []
     parts.append("live registers {:,} → {:,}".format(*hunk.live))

@@ -22,6 +22,12 @@ def _deepest(kernel: Kernel, terms: Terms) -> int | None:
     return usage.stack_bytes if usage.cumulative_stack_bytes is None else usage.cumulative_stack_bytes
 
 
+def _uses_local_memory(kernel: Kernel) -> bool:
+    """Whether the kernel or its callees access local memory on the stack."""
+    accesses = kernel.sass is not None and kernel.sass.local.total.accesses
+    return bool(accesses or any(kernel.cumulative_spills or ())) and not kernel.usage.local_bytes
+
+
 def _unknown(kernel: Kernel, terms: Terms) -> str:
     """Why the whole stack is unknown, or not final."""
     dynamic = next((each for each in kernel.advisories if each.kind in _DYNAMIC), None)
@@ -37,6 +43,8 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
             return "its stack is unknown (recursion, alloca or indirect calls)"
         if kernel.cumulative_spills is not None and kernel.usage.barriers is None:
             return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
+    if not _deepest(kernel, terms) and kernel.role != "function" and _uses_local_memory(kernel):
+        return "its stack is unknown: local memory is used, yet ptxas counts 0 B (recursion, alloca or indirect calls)"
     return "" if kernel.role == "function" else unlinked(kernel, "its stack is")
 
 

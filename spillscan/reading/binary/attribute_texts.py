@@ -13,6 +13,8 @@ _DIMENSIONS = {
     attributes.REQNTID: "block shape",
     attributes.CTA_PER_CLUSTER: "cluster dimensions",
 }
+_OFFSETS = (0x1C, 0x1D, 0x25, 0x27, 0x28, 0x31)
+"""Attributes that list byte offsets of instructions: exits, votes, groups of threads."""
 _NAMED = {
     **_DIMENSIONS,
     0x0A: "parameters",
@@ -24,7 +26,8 @@ _NAMED = {
     0x3E: "cluster dimensions",
     0x3F: "largest cluster",
     attributes.NUM_BARRIERS: "named barriers",
-    **dict.fromkeys((0x1C, 0x1D, 0x25, 0x27, 0x28, 0x31, 0x34, 0x39), "places of instructions"),
+    **dict.fromkeys(_OFFSETS, "offsets of instructions"),
+    **dict.fromkeys((0x34, 0x39), "targets of indirect branches and barriers"),
 }
 _IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
 """The toolkit's version, annotations of spills, statistics."""
@@ -55,6 +58,8 @@ def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str
         elif attribute == 0x0F:  # numbers of symbols
             numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
             text = ", ".join(cubin.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
+        elif attribute in _OFFSETS and payload and len(payload) % 4 == 0:
+            text = ", ".join(f"{offset:#06x}" for (offset,) in struct.iter_unpack("<I", payload))
         elif attribute == 0x0A:  # the first word is the number of a symbol
             text = payload[4:].hex()
         else:

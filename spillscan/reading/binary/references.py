@@ -84,6 +84,8 @@ _DRIVER_CONSTANTS = (
 """By first arch: where parameters begin in bank 0; parts below that hold no address of constants."""
 _ABSOLUTE = (0x943, 0x94A)
 """CALL.ABS, JMP: addresses that a relocation gives."""
+_MANAGED = 4
+"""Flag of a symbol: a ``__managed__`` variable."""
 
 
 class Object(NamedTuple):
@@ -172,7 +174,8 @@ class ModuleReferences:
 
     def _called(self, number: int) -> str:
         name = self.symbols.target(number).decode("utf-8", "backslashreplace")
-        return "" if name.startswith(_ANONYMOUS) else name
+        managed = " (managed)" if self.symbols.rows["other"][number] & _MANAGED else ""
+        return "" if name.startswith(_ANONYMOUS) else name + managed
 
     def target(self, number: int, addend: int) -> tuple[Object, int] | str:
         """(what a symbol and an addend point into, offset in it); the symbol's name if no section has it."""

@@ -295,6 +295,16 @@ def test_a_first_baseline_counts_and_says_so(repository: Path) -> None:
     assert b"the merge base with HEAD has neither policy nor baseline: this change's own files count\n" in result.stderr
 
 
+def test_a_policy_of_the_change_names_the_baseline_of_the_merge_base(repository: Path) -> None:
+    write(repository, BASE)
+    commit(repository)
+    write(repository, HEAD)
+    (repository / "spillscan.yaml").write_text(f"baseline: {NAME}\n")
+    result = run("check", HEAD, "--baseline-from", "HEAD", cwd=repository, env=ENVIRONMENT)
+    assert result.returncode == 1, result.stderr
+    assert b"neither policy nor baseline" not in result.stderr
+
+
 def test_what_git_cannot_tell_is_one_line(change: Path, tmp_path: Path) -> None:
     def refusal(folder: Path, *arguments: str | Path) -> str:
         result = check(folder, *arguments)
