@@ -157,8 +157,8 @@ def with_rot(build: Build, policy: Policy) -> Build:
         assert launch is not None
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
-            f"{launch.value.threads_per_block:,} threads per block are said of {' or '.join(map(repr, entry.match))};"
-            f" the code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
+            f"{' or '.join(map(repr, entry.match))} asks for {launch.value.threads_per_block:,} threads per block,"
+            f" but the code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:

@@ -270,7 +270,8 @@ def test_a_launch_that_the_code_contradicts(entry: str, threads: int, said: bool
     if said:
         assert overruled[0]["origin"] == {"input": "spillscan.yaml", "line": 2, "format": "policy"}
         assert (
-            "320 threads per block are said of 'bounds_256_8'; the code of 1 kernel says 256" in overruled[0]["message"]
+            "'bounds_256_8' asks for 320 threads per block, but the code of 1 kernel says 256"
+            in overruled[0]["message"]
         )
     done = run("occupancy", binary, "--kernel", "bounds_256_8", "-f", "json", cwd=tmp_path)
     assert json.loads(done.stdout)[0]["threads_per_block"] == threads
