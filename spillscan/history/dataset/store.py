@@ -14,8 +14,6 @@ from hashlib import blake2b, file_digest
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from xxhash import xxh3_128
-
 from spillscan.output.errors import InputError, SpillscanError, StoreError, UsageError
 from spillscan.output.safe import clip, printable
 
@@ -103,8 +101,8 @@ class State(NamedTuple):
 
 
 def checksum(file: Any) -> str:
-    """XXH3 of a file, 128 bits, hexadecimal: detects damage, not forgery."""
-    return file_digest(file, xxh3_128).hexdigest()
+    """SHA-256 of a file, hexadecimal."""
+    return file_digest(file, "sha256").hexdigest()
 
 
 class Store:
