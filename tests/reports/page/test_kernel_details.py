@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from spillscan.model import Kernel, KernelKey, Launch, Usage
 from spillscan.model.code import SassStats
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.reading.machine.spillmap import where
-from spillscan.reports.page.details import MAP_BYTES, details, spill_map, subject
+from spillscan.reports.page.details import MAP_BYTES, _notes, details, spill_map, subject
 from tests.conftest import FIXTURES
 
 DUMP = FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass"
@@ -176,3 +177,10 @@ def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
     assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
     assert "96 registers" in found["subjects"][found["before"][0]]["launch"]
     assert "before" not in details(kernels, summary_of)
+
+
+def test_the_memory_that_a_stack_reserves_is_noted() -> None:
+    local: Any = SimpleNamespace(matters=True, total_bytes=910 << 20, stack_bytes=4312, gpu="A100", multiprocessors=108)
+    of_kernel: Any = {"occupancy": None, "local_memory": local, "by_bounds": False, "at_most": False}
+    said = "Its stack of 4,312 B a thread reserves 910 MiB on one A100 (108 SMs)."
+    assert _notes(SimpleNamespace(**of_kernel)) == [said]  # type: ignore[arg-type]
