@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import launcher, tree
+from spillscan.builds import compilation, launcher, tree
 from spillscan.builds.checks import is_check
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
@@ -72,6 +72,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     old = [each for each in before.calls if not any(_replaces(call, each) for call in new)]
     replaced = [each for each in before.calls if each not in old]
     outputs = [_as_it_is(each, replaced, new) for each in there if each.path not in changed]
+    changed = {each for each in changed if not compilation.is_check(each)}
     outputs += [_output(path) for path in changed if not is_packed(path) or contains_code(path)]
     outputs = sorted((each for each in outputs if each.pieces), key=lambda each: (each.entry[2], each.path))
 

@@ -70,7 +70,8 @@ class Compilation(NamedTuple):
 
 
 _CHECK = re.compile(
-    r"CMakeFiles/(?:[\d.]+/CompilerId|CMakeScratch|CMakeTmp|CMake(?:Error|Output)\.log$|CMakeConfigureLog\.yaml$)"
+    r"CMakeFiles/(?:[\d.]+/(?:CompilerId|CMakeDetermineCompilerABI)|CMakeScratch|CMakeTmp"
+    r"|CMake(?:Error|Output)\.log$|CMakeConfigureLog\.yaml$)"
     r"|(?:^|/)(?:meson-private/|meson-logs/|conftest\.(?:cu|o|obj)$|config\.log$)"
 )
 

@@ -85,3 +85,15 @@ def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert launcher._ran(["sh", "-c", "kill -9 $$"]) == (-9, b"")
     assert launcher._ran(["/no/such"]) == (127, b"/no/such: No such file or directory\n")
     assert launcher._ran([str(tmp_path)]) == (126, f"{tmp_path}: Permission denied\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/b/CMakeFiles/3.25.1/CompilerIdCUDA/tmp/CMakeCUDACompilerId.sm_75.cubin", True),
+        ("/b/CMakeFiles/3.25.1/CMakeDetermineCompilerABI_CUDA.bin", True),
+        ("/b/CMakeFiles/g.dir/gemm.cu.o", False),
+    ],
+)
+def test_a_file_of_a_compiler_check(path: str, expected: bool) -> None:
+    assert compilation.is_check(path) is expected
