@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from spillscan import scan
 from spillscan.builds import gaps
@@ -20,41 +21,10 @@ from tests.conftest import FIXTURES, read_text
 
 REPORT = read_text(FIXTURES / "ptxas" / "plain-13.5.log")
 WORDS = ("nvcc", "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
-OTHER_ARCH = ("nvcc", "-arch=sm_90", "-c", "a.cu", "-o", "a.o")
-OTHER_FLAGS = ("nvcc", "-O1", "-arch=sm_80", "-c", "a.cu", "-o", "a.o")
 OTHER_OUTPUT = ("nvcc", "-arch=sm_80", "-c", "a.cu", "-o", "b.o")
-STDIN = ("nvcc", "-x", "cu", "-c", "-", "-o", "a.o")
 SAME = hashlib.sha256(b"same").hexdigest()
 CODE = b"\x50\xed\x55\xba\1\0\x10\0" + (4).to_bytes(8, "little")
-CALLS: dict[str, tuple[list[tuple[tuple[str, ...], Any]], list[str]]] = {
-    # calls with their exit statuses, gaps
-    "all is well": ([(WORDS, 0)], []),
-    "a failed call": ([(WORDS, 2)], ["build-failed: a.cu failed to compile (exit status 2)"]),
-    "a killed call": ([(WORDS, -9)], ["unfinished-unit: the compilation of a.cu was killed by signal 9"]),
-    "a call without an end": ([(WORDS, None)], ["unfinished-unit: the compilation of a.cu began and never ended"]),
-    "a call that names no file": (
-        [(("nvcc", "-optf=r"), 255)],
-        ["build-failed: nvcc -optf=r failed to compile (exit status 255)"],
-    ),
-    "mended": ([(WORDS, 2), (WORDS, 0)], []),
-    "mended with other flags": ([(WORDS, 2), (OTHER_FLAGS, 0)], []),
-    "another arch does not mend": (
-        [(WORDS, 2), (OTHER_ARCH, 0)],
-        ["build-failed: a.cu failed to compile (exit status 2)"],
-    ),
-    "another output does not mend": (
-        [(WORDS, 2), (OTHER_OUTPUT, 0)],
-        ["build-failed: a.cu failed to compile (exit status 2)"],
-    ),
-    "an earlier call does not mend": (
-        [(WORDS, 0), (WORDS, 2)],
-        ["build-failed: a.cu failed to compile (exit status 2)"],
-    ),
-    "standard input may be another source": (
-        [(STDIN, 2), (STDIN, 0)],
-        ["build-failed: nvcc -x cu -c - -o a.o failed to compile (exit status 2)"],
-    ),
-}
+CALLS = yaml.safe_load((Path(__file__).parent / "gaps.yaml").read_text(encoding="utf-8"))
 MISSING = "what it had not begun is missing"
 RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "well": ({"status": 0}, []),
@@ -72,6 +42,7 @@ def said(build: BuildRecord) -> list[str]:
 def test_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made, expected = CALLS[name]
+    made = [(line.split(), status) for line, status in made]
     calls = tuple(
         call(
             tmp_path,
