@@ -145,19 +145,7 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "max_file_bytes: 1\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("files: [{max_file_bytes: 1}]", "unknown key 'files'"),
-        ("require_archs: sm86", "'sm86' is not an arch; sm_90a is machine code, compute_120 PTX"),
-        ("driver_release: 12.4", "driver_release: expected a word, got 12.4"),
-        ("driver_release: '99.1'", "driver_release: unknown CUDA release '99.1'"),
-        (
-            "max_file_bytes: 99999999999999999999",
-            "max_file_bytes: expected a whole number from 0 to 1,125,899,906,842,624 or none",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "error"), ROWS["mistakes"])
 def test_mistakes_in_a_policy(text: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, policy = tmp_path / "plain.o", tmp_path / "policy.yaml"
     path.write_bytes(stored("plain-13.5.o"))
