@@ -1,12 +1,12 @@
-"""Binaries: libraries, executables, objects, fat binaries, cubins, and archives of them. Every kernel of every
-architecture with its resources, local memory, loops and spills; no tool is needed.
+"""Reader of binaries: libraries, executables, objects, fat binaries, cubins, and archives of them. Reads every kernel
+of every architecture with its resources, local memory, loops and spills, without NVIDIA's tools.
 
-``containers`` finds cubins in whatever they are packed in, ``cubin`` reads what sections and attributes say of each
-function, ``decode`` its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
+``containers`` finds cubins in any container, ``cubin`` reads the sections and attributes of each function, ``decode``
+its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
 
-Nothing has a grammar here: offsets are read and checked (``docs/internals/binaries.md``). Opcodes and registers
-come from nvdisasm (``fixtures/opcodes.py``, ``fixtures/registers.py``). What code means (control flow, loops, classes
-of local memory, spills) has one home, ``reading/machine``, for dumps and binaries alike.
+No grammar is involved: offsets are read and checked (``docs/internals/binaries.md``). Opcode and register tables are
+derived from nvdisasm (``fixtures/opcodes.py``, ``fixtures/registers.py``). Control flow, loops, classes of local memory
+and spills are analyzed in ``reading/machine``, for disassembly and binaries alike.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMAT = "binary"
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may hold machine code of a GPU."""
+    """Whether a file that begins with ``head`` may contain GPU machine code."""
     from spillscan.reading.binary import containers
 
     return containers.holds_code(head)
@@ -33,7 +33,8 @@ def sniff(head: bytes) -> bool:
 def read(
     stream: Stream, name: str, options: Options = DEFAULT, *, texts: Callable[[Window, str], Reading] | None = None
 ) -> Reading:
-    """The functions of all cubins in one file; ``texts`` reads each member that is text, by its name."""
+    """Functions of all cubins in one file, its PTX and LTO-IR, and issues. ``texts`` reads each text member, given its
+    name."""
     from spillscan.model.code import SassFunction
     from spillscan.reading.binary import records
     from spillscan.reading.binary.window import DEFAULT as LIMITS

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES, _HEAD_BYTES, _LONGEST_NAME = 1 << 20, 4096, 4096
 _NAMED = re.compile(r"\.(?:so(?:\.[\d.]+)?|dll|pyd|exe|o|obj|a|lib|cubin|fatbin|pkl|pickle)$", re.IGNORECASE)
-"""Members with such names are read whatever their first bytes are: these may be damaged."""
+"""Extensions of members that are read whatever their first bytes are, since those may be damaged."""
 
 
 class Content(NamedTuple):
@@ -39,7 +39,7 @@ class Rest(NamedTuple):
 
 
 class SealedError(UnopenedError):
-    """A member that is not opened, and why."""
+    """Member that is not opened, and the reason."""
 
     def __init__(self, name: str, why: str, offset: int) -> None:
         super().__init__(why, offset)
@@ -55,7 +55,7 @@ def kind(window: Window) -> str | None:
 
 
 def members(window: Window, budget: Budget) -> Iterator[Entry]:
-    """Each member that may hold code or text; damage of one does not end the others. Raises :class:`DamageError`."""
+    """Members that may contain code or text; a damaged one does not stop the others. Raises :class:`DamageError`."""
     if (form := kind(window)) == "thin":
         raise UnopenedError("it only names its members, which are files of their own", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
@@ -65,7 +65,7 @@ def members(window: Window, budget: Budget) -> Iterator[Entry]:
 
 
 def codec_of(window: Window) -> codecs.Codec | None:
-    """The codec that compressed the window; ``None``: no known one."""
+    """Codec that compressed the window; ``None`` if none is known."""
     return codecs.codec_of(window.copy(0, min(window.size, codecs.HEAD_BYTES), "compressed data"))
 
 
@@ -114,13 +114,13 @@ def _may_matter(name: str, head: bytes) -> bool:
 
 
 def _stored(name: str, body: Window) -> Iterator[Content]:
-    """A member that is not compressed, unless it is of no interest."""
+    """An uncompressed member, unless it can contain neither code nor logs."""
     if _may_matter(name, body.copy(0, min(body.size, _HEAD_BYTES), "member")):
         yield Content(name, body, body.size)
 
 
 def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
-    import tarfile  # a library needs neither this nor zipfile
+    import tarfile  # libraries need neither this nor zipfile
 
     try:
         with tarfile.open(fileobj=cast(BinaryIO, WindowFile(window)), mode="r:") as archive:
@@ -133,7 +133,7 @@ def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
                     yield from _stored(info.name, window.part(info.offset_data, info.size, f"member {info.name!r}"))
             end = archive.offset
         if window.copy(end, 512, "end of the archive").strip(b"\0"):
-            raise EOFError("it is cut off or damaged")  # tarfile takes a damaged header for the end
+            raise EOFError("it is cut off or damaged")  # tarfile treats a damaged header as the end
     except DamageError:
         raise
     except Exception as error:  # tarfile raises anything for hostile bytes
@@ -142,7 +142,7 @@ def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
 
 
 def _library(window: Window, budget: Budget) -> Iterator[Entry]:
-    """Members of a static library (``ar``; also Debian packages and import libraries of Windows), without its symbol
+    """Members of a static library (``ar``; also Debian packages and Windows import libraries), without its symbol
     tables and its table of long names."""
     at, names, farthest = 8, Window(window.buffer, window.start, 0), 0
     while at + 60 <= window.size:
@@ -215,7 +215,7 @@ def _zip(window: Window, budget: Budget) -> Iterator[Entry]:
 def _zip_member(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, body: Window, budget: Budget, is_wheel: bool
 ) -> Iterator[Entry]:
-    """One file of a zip archive. The text of a wheel, its PTX apart, is source and not a log."""
+    """One file of a zip archive. Text files of a wheel, except PTX, are skipped: they are sources, not logs."""
     with archive.open(info) as file:
         head = file.read(_HEAD_BYTES)
         is_text = kind_of_binary(head) is None and not _NAMED.search(info.filename)
@@ -244,7 +244,7 @@ class WindowFile(io.RawIOBase):
         self._window, self._at = window, 0
 
     def readable(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     seekable: Callable[..., bool] = readable
@@ -254,12 +254,12 @@ class WindowFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go on at another offset, and return it."""
+        """Set the offset of the next byte, and return it."""
         self._at = max(0, (0, self._at, self._window.size)[whence] + offset)
         return self._at
 
     def readinto(self, target: memoryview) -> int:  # type: ignore[override]
-        """Fill ``target`` as far as there are bytes."""
+        """Fill ``target`` with the available bytes; returns their number."""
         size = max(0, min(len(target), self._window.size - self._at))
         target[:size] = self._window.view(self._at, size, "archive") if size else b""
         self._at += size

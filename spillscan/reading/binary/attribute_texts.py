@@ -1,4 +1,4 @@
-"""What attributes and sections say of a function, as labelled texts that are compared with another build's."""
+"""Labelled texts of a function's resources and attributes, for comparison with another build's."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _NAMED = {
     **dict.fromkeys((0x34, 0x39), "targets of indirect branches and barriers"),
 }
 _IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
-"""The toolkit's version, annotations of spills, statistics."""
+"""Attributes that are not compared: toolkit version, spill annotations, statistics."""
 _ALL = range(256)
 UNKNOWN_ATTRIBUTE = "attribute 0x"
 
 
 def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
-    """(label, value) of what attributes and sections say of one function."""
+    """(label, value) pairs of one function's resources and attributes."""
     resources = function.resources
     yield "registers", str(resources.registers)
     yield "stack", f"{resources.frame_bytes}, {resources.stack_bytes}"
@@ -55,12 +55,12 @@ def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str
         label = _NAMED.get(attribute, f"{UNKNOWN_ATTRIBUTE}{attribute:02x}")
         if attribute in _DIMENSIONS and len(payload) >= 12:
             text = "×".join(map(str, struct.unpack_from("<3I", payload)))
-        elif attribute == 0x0F:  # numbers of symbols
+        elif attribute == 0x0F:  # symbol numbers
             numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
             text = ", ".join(cubin.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
         elif attribute in _OFFSETS and payload and len(payload) % 4 == 0:
             text = ", ".join(f"{offset:#06x}" for (offset,) in struct.iter_unpack("<I", payload))
-        elif attribute == 0x0A:  # the first word is the number of a symbol
+        elif attribute == 0x0A:  # the first word is a symbol number
             text = payload[4:].hex()
         else:
             text = payload.hex() if payload else str(value)

@@ -1,8 +1,8 @@
 """Attributes of a cubin's functions: records of the sections ``.nv.info`` (of the module), ``.nv.info.FUNCTION`` and
 ``.nv.compat``.
 
-A record is ``u8 format, u8 attribute, u16 value or length`` and, in format 4, that many bytes. Numbers are those that
-``cuobjdump -elf`` names (EIATTR_…); checked record by record against its listing.
+A record is ``u8 format, u8 attribute, u16 value or length``, followed in format 4 by that many bytes. Attribute numbers
+are the EIATTR_… of ``cuobjdump -elf``, verified record by record against its listing.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ MAX_THREADS, REQNTID, CTA_PER_CLUSTER = 0x05, 0x10, 0x3D
 FRAME_SIZE, MIN_STACK_SIZE, MAXREG_COUNT, REGCOUNT = 0x11, 0x12, 0x1B, 0x2F
 CUDA_API_VERSION, NUM_BARRIERS, REG_RECONFIG, ANNOTATIONS = 0x37, 0x4C, 0x54, 0x55
 SPILL = 1
-"""Kind of an annotation: SpillRefill. The other kinds have never been seen in a cubin."""
+"""Annotation kind SpillRefill; no other kind has been seen in a cubin."""
 
 _SIZED = 4
 _DIMENSIONS, _PAIR = struct.Struct("<3I"), struct.Struct("<2I")
-"""Of a block or cluster; a symbol's number and a value."""
+"""Dimensions of a block or cluster; symbol number and value."""
 _WORD, _ROW_BYTES = np.dtype("<u4"), 12
 _PAIR_HEAD, _ATTRIBUTE = 0x00080004, 0xFF00
-"""How a record with a pair begins, as a word, and where in it the attribute stands."""
+"""First word of a record with a (symbol, value) pair, and the mask of its attribute."""
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _RECORD = struct.Struct("<BBH").unpack_from
-"""Format, attribute, and the size of what follows, or a value."""
+"""Format, attribute, and payload size or value."""
 _RELEVANT = frozenset(
     {MAX_THREADS, REQNTID, CTA_PER_CLUSTER, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS}
 )
@@ -39,25 +39,25 @@ _RELEVANT = frozenset(
 
 
 class FunctionInfo(Struct, frozen=True, gc=False, cache_hash=True):
-    """What the records of one function say; ``None``: no such record."""
+    """Attributes of one function; ``None``: no such record."""
 
     max_threads: tuple[int, int, int] | None = None
-    """``.maxntid``: most threads in each dimension."""
+    """``.maxntid``: maximum threads per dimension."""
     required_threads: tuple[int, int, int] | None = None
-    """``.reqntid``: threads in each dimension."""
+    """``.reqntid``: threads per dimension."""
     cluster_blocks: tuple[int, int, int] | None = None
-    """``.reqnctapercluster``: blocks of a cluster in each dimension."""
+    """``.reqnctapercluster``: blocks of a cluster per dimension."""
     barriers: int | None = None
-    """Named barriers."""
+    """Number of named barriers."""
     toolkit: int | None = None
     """CUDA API version times ten: 126."""
     spills: tuple[int, ...] | None = None
     """Offsets of annotated instructions, ascending."""
     sets_registers: bool = False
-    """Its code says how many registers its warps have (``setmaxnreg``)."""
+    """Whether its code sets the register count of its warps (``setmaxnreg``)."""
     register_cap: int | None = None
-    """Most registers per thread that ptxas was allowed, whether by launch bounds, ``__maxnreg__`` or ``-maxrregcount``;
-    255: as many as an instruction can name."""
+    """Register limit per thread that ptxas had, from launch bounds, ``__maxnreg__`` or ``-maxrregcount``; 255: the ISA
+    maximum."""
 
 
 NOTHING = FunctionInfo()
@@ -86,9 +86,9 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
 
 
 def of_module(section: Window) -> dict[int, dict[int, int]]:
-    """Figures by attribute and symbol number: registers and stack sizes of every function."""
+    """Register counts and stack sizes of every function, by attribute and symbol number."""
     found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
-    if section.size % _ROW_BYTES == 0:  # as most do, it holds nothing else
+    if section.size % _ROW_BYTES == 0:  # the usual case: only (symbol, value) pairs
         heads, numbers, values = section.array(_WORD, section.size // _WORD.itemsize, 0, ".nv.info").reshape(-1, 3).T
         if (heads | _ATTRIBUTE == _PAIR_HEAD | _ATTRIBUTE).all():
             for attribute, figures in found.items():
@@ -103,7 +103,7 @@ def of_module(section: Window) -> dict[int, dict[int, int]]:
 
 
 def of_function(section: Window) -> FunctionInfo:
-    """What the section of one function says; of several records of one attribute the last, but for annotations."""
+    """Attributes in one function's section. If an attribute is repeated, the last one counts; annotations add up."""
     try:
         return _info(section.copy(0, section.size, ".nv.info"))
     except DamageError as error:
@@ -112,7 +112,7 @@ def of_function(section: Window) -> FunctionInfo:
 
 @lru_cache(maxsize=1 << 12)
 def _info(section: bytes) -> FunctionInfo:
-    """Of most functions of a library others are equal: each source that uses one has it."""
+    """Parse one section. Cached, since most functions of a library are repeated in each source that uses them."""
     threads: dict[int, tuple[int, int, int]] = {}
     barriers: int | None = None
     toolkit: int | None = None

@@ -1,7 +1,6 @@
-"""A search for GPU code in any file: one reader per container format, chosen by its magic, and a search for cubins and
-fat binaries where no format says what the bytes are. Packed data that is not opened is reported. Nothing is unpacked to
-disk; names of members are shown, never opened.
-"""
+"""Search for GPU code in any file: one reader per container format, chosen by its magic, and a search for cubins and
+fat binaries in bytes of unknown format. Packed data that is not opened is reported. Nothing is unpacked to disk; member
+names are only displayed."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from spillscan.reading.inputs.ptx import version
 from spillscan.reading.inputs.source import kind_of_binary
 
 _PTX_HEAD_BYTES = 1024
-"""A module states its version within these; comments of its compiler precede it."""
+"""Bytes of a PTX module that are searched for its version, which follows the compiler's comments."""
 _HEAD_BYTES = 1 << 16
-"""Bytes that a format is recognised by."""
+"""Bytes from which a format is recognized."""
 
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
-    """All GPU code of a file, its texts, and damage. What one limit keeps from being read is reported once."""
+    """All GPU code of a file, its texts, and damage. Each exceeded limit is reported once."""
     for each in _walk(window, budget, place or Place()):
         if not isinstance(each, Damage) or budget.is_new(each.error):
             yield each
@@ -40,7 +39,7 @@ def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
 
 
 def holds_code(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may hold GPU code: true unless its format holds none."""
+    """Whether a file that begins with ``head`` may contain GPU code: true unless its format rules it out."""
     return _reader(Window(head)) is not _anywhere or not head.startswith(archives.BARREN)
 
 
@@ -103,7 +102,7 @@ _WRITTEN = re.compile(
 
 def _text(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
-    if place.depth and not by_hand:  # at depth 0 it is the input itself
+    if place.depth and not by_hand:  # depth 0 is the input itself
         yield Text(window, place)
     yield from _anywhere(window, budget, place)
     if written := _WRITTEN.search(window.whole):
@@ -140,7 +139,7 @@ def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, p
 
 
 class _File(NamedTuple):
-    """A file that may hold GPU code, in its sections."""
+    """Sections of a file that may contain GPU code."""
 
     window: Window
     sections: list[host.Section]
@@ -149,8 +148,8 @@ class _File(NamedTuple):
 
 
 def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
-    """GPU code in the sections for it, then in any other data unless it is a copy. Relocatable code and PTX come last:
-    their reader then knows what is already linked."""
+    """GPU code in its own sections, then in other data unless it is a copy. Relocatable code and PTX come last, when
+    their reader knows which code is already linked."""
     later: list[Found] = []
     known = Repeats()
     end = 0
@@ -193,7 +192,7 @@ def _of_entry(
         budget.enter(place.nesting + 1, entry.stored.start)
         fatbin.claim(entry, budget)
         begin = b""
-        if entry.kind != fatbin.LTO_IR:  # which NVIDIA's libraries keep encrypted
+        if entry.kind != fatbin.LTO_IR:  # encrypted in NVIDIA's libraries
             begin = fatbin.head(entry, _PTX_HEAD_BYTES if entry.kind == fatbin.PTX else 18)
     except DamageError as error:
         return Damage(error, place)
@@ -256,7 +255,7 @@ _USTAR_AT = 257
 
 
 def _packed(window: Window, budget: Budget) -> int:
-    """Offset of an archive or compressed stream in other bytes, known by more than its magic; -1: none."""
+    """Offset of an embedded archive or compressed stream, verified beyond its magic; -1 if there is none."""
     for magic in (*codecs.MAGICS, *_ARCHIVES):
         at = -1
         while (at := window.find(magic, at + 1)) >= 0:
@@ -281,8 +280,8 @@ def _begins_archive(head: bytes) -> bool:
 
 
 def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:
-    """The cubin at an ELF magic; ``None``: it is for another machine, or only the magic. Raises :class:`DamageError` if
-    it is cut off."""
+    """Cubin at an ELF magic; ``None`` if it is for another machine or no ELF file. Raises :class:`DamageError` if it is
+    truncated."""
     if beginning.size < elf.HEADER_BYTES:
         return None
     machine, header, entry = (beginning.unpack("H", at, "ELF header")[0] for at in (18, 52, 58))

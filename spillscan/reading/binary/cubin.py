@@ -1,7 +1,8 @@
-"""Cubins: which functions they hold, and what sections, symbols and attributes say of each. No machine code is read.
+"""Cubin reader: functions, and their resources from sections, symbols and attributes. No machine code is read.
 
-Both layouts: up to CUDA 12 below sm_100 (ELF ABI 7: the architecture is the flags' low byte, barriers stand in the
-section's flags, registers in its info) and the one after it (ABI 8: second byte, and attributes).
+Both layouts: the old one, up to CUDA 12 below sm_100 (ELF ABI 7: architecture in the low byte of the flags, barriers in
+the section's flags, registers in its info), and the new one (ABI 8: architecture in the second byte, the others in
+attributes).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from spillscan.reading.binary.lines import Lines
 from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
-# Which tool wrote a cubin, as far as it says: in a note, else by the version in its ELF header.
+# The tool that wrote a cubin: from a note, else from the version in its ELF header.
 
 TKINFO = b".note.nv.tkinfo"
 ABI_NEW = 8
@@ -43,10 +44,10 @@ _ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
 
 
 class Toolkit(Struct, frozen=True, kw_only=True):
-    """Which ptxas or nvlink wrote the cubin, as far as it says."""
+    """The ptxas or nvlink that wrote a cubin; empty fields are unknown."""
 
     version: tuple[int, ...] = ()
-    """(13, 5, 37); only the first two without a note; empty where nothing says."""
+    """(13, 5, 37); only the first two without a note; empty if unknown."""
     tool: str = ""
     """``ptxas`` or ``nvlink``."""
     options: str = ""
@@ -56,24 +57,25 @@ class Toolkit(Struct, frozen=True, kw_only=True):
 
     @property
     def maker(self) -> Maker | None:
-        """The same for the reader of reports; ``None`` where nothing says."""
+        """The toolkit for reports; ``None`` if its version is unknown."""
         if not self.version:
             return None
         return Maker(tool=self.tool, version=".".join(map(str, self.version)), options=self.options)
 
 
 def toolkit_of(elf: Elf) -> Toolkit:
-    """What the cubin says of its maker."""
+    """Toolkit that wrote the cubin, from its note or ELF header."""
     note = elf.index(TKINFO)
     if note is not None:
         return _tkinfo(elf.contents(note))
-    if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # the toolkit's version: 0x7e is 12.6
+    if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # toolkit version: 0x7e is 12.6
         return Toolkit(version=(elf.version // 10, elf.version % 10))
     return Toolkit()
 
 
 def _tkinfo(note: Window) -> Toolkit:
-    """Header of 24 bytes (sizes, type, owner), a table of offsets, then texts: tool, version, branch, options."""
+    """Parse the note: a 24-byte header (sizes, type, owner), a table of offsets, then tool, version, branch and
+    options."""
     texts: list[bytes] = _PRINTABLE.findall(note.copy(0, min(note.size, 1 << 16), "note"))
     texts = [text for text in texts if text != b"NVIDIA Corp"]
     release = next((match for text in texts if (match := _VERSION.search(text))), None)
@@ -91,34 +93,34 @@ RELOCATABLE_FILE = 1
 _TYPES = (RELOCATABLE_FILE, 2)
 DYNAMIC_STACK = 0xFFFFFFFF
 DRIVER_SHARED_BYTES = 1024
-"""Shared memory that the driver keeps in each block from sm_90 on; the section counts it, ptxas does not."""
+"""Shared memory per block reserved by the driver from sm_90 on; counted by the section, not by ptxas."""
 FIRST_ARCH_WITH_RESERVE = 90
 DYNAMIC_ALIGNMENT = 16
-_FIRST_WITH_ATTRIBUTES_OF_ALL = (9, 0)
-"""Toolkit. CUDA 8 writes no ``.nv.info.KERNEL`` for a kernel without parameters."""
-_BEFORE_PARAMETERS_BYTES = 0x140
-"""Of constant bank 0, in cubins of toolkits before that: of sm_30 to sm_6x."""
-"""Least alignment of a section of shared memory to which dynamic shared memory belongs, whatever the source asks for
+"""Minimum alignment of a shared memory section that includes dynamic shared memory, whatever the source requests
 (measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""
+_FIRST_WITH_ATTRIBUTES_OF_ALL = (9, 0)
+"""First toolkit that writes ``.nv.info.KERNEL`` for kernels without parameters, too; CUDA 8 does not."""
+_BEFORE_PARAMETERS_BYTES = 0x140
+"""Bytes of constant bank 0 before the parameters in cubins of earlier toolkits (sm_30 to sm_6x)."""
 
 _FIRST_SIGN, _DELETE = 0x21, b"\x7f"
-"""What stands before the first and is not NUL, and DEL, no name holds."""
+"""First character allowed in names, and DEL, which is not."""
 _PLAIN = b"\0_$.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DAMAGED_SYMBOL = rb"\0_Z[\w$.]*[^\w$.\0]"
-"""Of a mangled name (Itanium C++ ABI 5.1.1)."""
+"""Mangled name (Itanium C++ ABI 5.1.1) with a character that none contains."""
 _DOT = ord(".")
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
 _FIRST_ACCELERATED = 90
-"""Of assemblers' code for earlier ones the same bit says something else."""
+"""First architecture with accelerated variants; in assemblers' code for earlier ones the bit has another meaning."""
 _ACCELERATOR_TARGET = 9
-"""Attribute of ``.nv.compat``: 1 for ``sm_90a`` and the like."""
+"""Attribute of ``.nv.compat``: 1 for accelerated targets such as ``sm_90a``."""
 
 
 class Resources(Struct, frozen=True, gc=False):
-    """What one function takes, as sections and attributes say."""
+    """Resources of one function, from sections and attributes."""
 
     registers: int | None
-    """Per thread, of its attribute, else of its section."""
+    """Per thread, from its attribute, else from its section."""
     frame_bytes: int | None
     """Its own stack frame, per thread."""
     stack_bytes: int | None
@@ -126,20 +128,20 @@ class Resources(Struct, frozen=True, gc=False):
     shared_bytes: int
     """Static, per block, without the driver's reserve."""
     dynamic_shared: bool | None
-    """Whether it declares shared memory whose size each launch gives; ``None`` where that is not known."""
+    """Whether it declares shared memory sized at launch; ``None`` if unknown."""
     local_bytes: int
-    """``.nv.local``: of code without the ABI."""
+    """Size of ``.nv.local``, used by code without the ABI."""
     constant_bytes: tuple[tuple[int, int], ...]
-    """(bank, bytes) of its own banks."""
+    """(bank, bytes) of its own constant banks."""
     barriers: int | None
-    """Of its section's flags; ``None`` in the new layout."""
+    """Named barriers, from its section's flags; ``None`` in the new layout."""
 
 
 class Function(Struct, frozen=True, gc=False):
-    """One function: a ``.text`` section and what belongs to it."""
+    """A function: its ``.text`` section and the sections that belong to it."""
 
     symbol: str
-    """Mangled."""
+    """Mangled name."""
     role: Role
     """Entry or device function, by its symbol."""
     code: Window
@@ -148,27 +150,27 @@ class Function(Struct, frozen=True, gc=False):
     """Its ``.nv.info`` section."""
     resources: Resources
     section: int
-    """Number of its section."""
+    """Index of its section."""
 
 
 class Cubin:
-    """One cubin. Raises :class:`DamageError` where it contradicts itself."""
+    """One cubin. Raises :class:`DamageError` if it is inconsistent."""
 
     def __init__(self, window: Window) -> None:
         self.elf = Elf(window)
         self.new_layout = self.elf.abi_version >= ABI_NEW
         self.number = (self.elf.flags >> 8 if self.new_layout else self.elf.flags) & 0xFF
-        """Of its architecture: 90."""
+        """Number of its architecture: 90."""
         self.relocatable = self.elf.type == RELOCATABLE_FILE
 
     @cached_property
     def toolkit(self) -> Toolkit:
-        """Which tool wrote it."""
+        """Tool that wrote it."""
         return toolkit_of(self.elf)
 
     @cached_property
     def maker(self) -> Maker | None:
-        """The same for the reader of reports."""
+        """The toolkit for reports; ``None`` if its version is unknown."""
         return self.toolkit.maker
 
     @cached_property
@@ -183,7 +185,7 @@ class Cubin:
 
     @property
     def arch(self) -> str:
-        """``sm_90a``."""
+        """Architecture: ``sm_90a``."""
         return f"sm_{self.number}{self._suffix()}"
 
     def _suffix(self) -> str:
@@ -212,7 +214,7 @@ class Cubin:
             known = number < len(symbols.rows) and symbols.homes[number] == section
             name = symbols.title(number)[:-1] if known else self._named_by(section)
             yield Function(
-                intern(name.decode("utf-8", "backslashreplace")),  # the code of each architecture has it
+                intern(name.decode("utf-8", "backslashreplace")),  # repeated in the code of each architecture
                 ("entry" if symbols.are_kernels[number] else "function") if known else "unknown",
                 elf.window.part(elf.offsets[section], elf.sizes[section], "code"),
                 sections.infos.get(section),
@@ -221,14 +223,14 @@ class Cubin:
             )
 
     def _resources(self, section: int, figures: Mapping[int, Mapping[int, int]], symbol: int) -> Resources:
-        """Of the function in a code section; ``figures``: what attributes say of symbols, which win over the section;
-        ``symbol``: the number of its own, -1 where it has none."""
+        """Resources of the function in a code section. ``figures``: module attributes by symbol, which override the
+        section; ``symbol``: number of its symbol, -1 if it has none."""
         registers, stack_bytes = figures[REGCOUNT].get(symbol), figures[MIN_STACK_SIZE].get(symbol)
         if registers is None:
             registers = self.elf.owners[section] >> 24 or None
         shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
         if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and shared_bytes >= DRIVER_SHARED_BYTES:
-            shared_bytes -= DRIVER_SHARED_BYTES  # of what is not linked yet the linker adds it
+            shared_bytes -= DRIVER_SHARED_BYTES  # relocatable code has no reserve yet: the linker adds it
         frame_bytes = figures[FRAME_SIZE].get(symbol)
         return Resources(
             registers,
@@ -242,8 +244,8 @@ class Cubin:
         )
 
     def check(self) -> None:
-        """Raise :class:`DamageError` where something is missing that there must be: the code of each function of its
-        symbols, the attributes of the module and of each kernel."""
+        """Raise :class:`DamageError` if required data is missing or damaged: names, the code of each function symbol,
+        the attributes of the module and of each kernel, or a kernel's constant bank."""
         elf, sections = self.elf, self._sections
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
@@ -276,24 +278,24 @@ class Cubin:
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
-        """What the attributes of one function say."""
+        """Attributes of one function."""
         return NOTHING if function.info is None else of_function(function.info)
 
     def digest_of(self, function: Function) -> str:
-        """32 hexadecimal digits, equal for equal code: see :mod:`~spillscan.reading.binary.digests`."""
+        """Digest of a function's code in 32 hexadecimal digits: see :mod:`~spillscan.reading.binary.digests`."""
         return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
 
     def constants_of(self, section: int) -> list[int]:
-        """Sections of the constants that the compiler gave the function in a code section."""
+        """Sections of the compiler-generated constants of the function in a code section."""
         return self._sections.constants.get(section, [])
 
     def shared_alignment(self, section: int) -> int:
-        """Alignment of the shared memory of the function in a code section; 0: it has none."""
+        """Alignment of the shared memory of the function in a code section; 0 if it has none."""
         return self._sections.shared.get(section, (0, 0))[1]
 
     def parts_of(self, function: Function) -> dict[int, str]:
-        """Where callees begin inside the function's section, and their symbols. ptxas copies device functions into each
-        kernel of a whole program (``$kernel$callee``); its own helpers, which no log names, have none here."""
+        """Symbols of the callees in the function's section, by offset. ptxas copies device functions into each kernel
+        of a whole program (``$kernel$callee``); the symbol of its own helpers, which no log names, is empty."""
         found: dict[int, str] = {}
         inner = self.symbols.inner.get(function.section)
         if inner is None:
@@ -307,10 +309,11 @@ class Cubin:
         return found
 
     def _declares_dynamic(self, static_bytes: int, alignment: int) -> bool | None:
-        """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: it has
-        none). ptxas gives one to every function of a module that declares any, nvlink to those that use it. One that
-        also holds static memory, of data that may be aligned as well, decides nothing; the launches of code that
-        cuTile's compiler made give none at all.
+        """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: none).
+
+        ptxas adds a section to every function of a module that declares any, nvlink only to those that use it. ``None``
+        if the section also contains static data, which may have the same alignment; false then for code compiled by
+        cuTile, whose launches pass no dynamic shared memory.
         """
         if alignment < DYNAMIC_ALIGNMENT or (static_bytes and self._of_tiles):
             return False
@@ -326,7 +329,7 @@ class Cubin:
 
     @cached_property
     def symbols(self) -> Symbols:
-        """Its symbols."""
+        """Its symbol table."""
         return Symbols(self.elf)
 
     @cached_property
@@ -335,30 +338,29 @@ class Cubin:
 
     @cached_property
     def _module(self) -> int | None:
-        """The section of the module's attributes."""
+        """Index of the section with the module's attributes."""
         return self.elf.index(b".nv.info")
 
     def _takes_parameters(self, section: int) -> bool:
-        """Whether the constant bank of a kernel holds more than what the driver keeps before the parameters."""
+        """Whether a kernel's constant bank 0 extends beyond the driver's part before the parameters."""
         banks = self._sections.banks.get(section, ())
         return any(bank == 0 and size > _BEFORE_PARAMETERS_BYTES for bank, size in banks)
 
     def _named_by(self, section: int) -> bytes:
-        """The function that a code section is named by."""
+        """Function name in the name of a code section."""
         return self.elf.names[section][len(CODE) :]
 
 
 def _are_names(pool: bytes) -> bool:
-    """Whether compilers may have called something so: UTF-8 without blanks and control characters. NUL stands between
-    the names."""
+    """Whether NUL-separated names are plausible: UTF-8 without blanks and control characters."""
     try:
         pool.decode()
     except UnicodeDecodeError:
         return False
-    octets = np.frombuffer(pool, np.uint8) - np.uint8(_FIRST_SIGN)  # what is less comes behind all others, NUL first
+    octets = np.frombuffer(pool, np.uint8) - np.uint8(_FIRST_SIGN)  # smaller bytes wrap around to the top, NUL lowest
     return bool(octets.max(initial=0) <= 0x100 - _FIRST_SIGN) and _DELETE not in pool
 
 
 def _are_functions(pool: bytes) -> bool:
-    """Whether functions may be called so: mangled names hold nothing but letters, digits and few signs."""
+    """Whether NUL-separated function names are plausible: mangled ones contain only letters, digits and few symbols."""
     return not pool.translate(None, _PLAIN) or (_are_names(pool) and re.search(_DAMAGED_SYMBOL, pool) is None)

@@ -1,11 +1,10 @@
-"""Machine code of functions: instructions by opcode of all, and what matters in those that use local memory.
+"""Machine code of functions: instruction counts by opcode for all, details for those that use local memory.
 
-Functions stand one behind the other in a cubin. Neighbours make a stretch, whose words are looked up in one pass of
-NumPy and counted into one table: a row a function, a column a mnemonic.
+Functions are adjacent in a cubin. Neighbours form a stretch, whose words are looked up in one NumPy pass and counted
+into one table: a row per function, a column per mnemonic.
 
-Of one function that uses local memory, or has spills elsewhere, the instructions that matter are given to
-:mod:`machine`, as a dump's reader does, so that classes and loop depths have one home. Instructions that move
-control are read column by column, as far as is asked.
+For a function that uses local memory, or spills elsewhere, the relevant instructions are passed to :mod:`machine`,
+which also serves the reader of disassembly. Control instructions are read column by column, and only as needed.
 """
 
 from __future__ import annotations
@@ -30,34 +29,34 @@ from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 from spillscan.reading.machine.local import Plain, StackUse
 
 _STRETCH_BYTES = 1 << 20
-"""Columns of so much code stay in a processor's cache."""
+"""Maximum bytes of a stretch; columns of that much code fit into a CPU cache."""
 _STRETCH_FUNCTIONS = 256
 _GAP_BYTES = 1 << 12
-"""Most bytes between neighbours: they are looked up for nothing."""
+"""Maximum bytes between neighbours; they are looked up in vain."""
 _HEX = "unknown 0x{:03x}"
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """What one function holds."""
+    """Instruction counts of one function."""
 
     instructions: int
-    """All, padding included."""
+    """All instructions, padding included."""
     code_bytes: int
-    """To the end of the last instruction."""
+    """Bytes to the end of the last instruction."""
     opcodes: tuple[tuple[str, int], ...]
-    """(mnemonic, instructions), by mnemonic; behind them codes that no table knows, by their number."""
+    """(mnemonic, instructions), by mnemonic; then codes in no table, by hexadecimal number."""
     local: int
-    """STL and LDL."""
+    """STL and LDL instructions."""
     unknown: int
     """Instructions whose code is in no table."""
     settings: int
-    """USETMAXREG."""
+    """USETMAXREG instructions."""
     may_share: bool
-    """Whether an instruction may touch shared memory, or call what does."""
+    """Whether an instruction may access shared memory, or call code that does."""
 
 
 def code_of(window: Window, table: Table, number: int) -> Code:
-    """The instructions in a window that begins with one (Maxwell and Pascal: with a control word); ``number``: of their
+    """Instructions of a window that begins with one (Maxwell and Pascal: with a control word). ``number``: their
     architecture."""
     return Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
 
@@ -65,14 +64,14 @@ def code_of(window: Window, table: Table, number: int) -> Code:
 class _HasCode(Protocol):
     @property
     def code(self) -> Window:
-        """Of one function."""
+        """Code of one function."""
 
 
 _T = TypeVar("_T", bound=_HasCode)
 
 
 def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
-    """Functions as lists of neighbours. What ``functions`` raises comes behind those before it."""
+    """Group functions into lists of neighbours. An error of ``functions`` is raised after the functions before it."""
     step = (Wide if table.wide else Narrow).group_bytes
     stretch: list[_T] = []
     begin = end = 0
@@ -100,16 +99,15 @@ def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
 
 
 def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Code:
-    """The instructions of all functions in a stretch, and what stands between them."""
+    """Instructions of all functions in a stretch, and of the bytes between them."""
     begin = windows[0].start
     return code_of(Window(windows[0].buffer, begin, windows[-1].end - begin), table, number)
 
 
 def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
-    """The counts of the functions in a stretch, or of parts of these; ``code``: what :func:`code_of_stretch` makes of
-    it."""
+    """Counts of the functions in a stretch, or of parts of them. ``code``: result of :func:`code_of_stretch`."""
     ranks = table.ranks.take(code.codes)
-    for first in range(0, len(windows), _STRETCH_FUNCTIONS):  # parts are as many as a file says
+    for first in range(0, len(windows), _STRETCH_FUNCTIONS):  # a file may claim any number of parts
         yield from _counts(windows[first : first + _STRETCH_FUNCTIONS], code, ranks, table)
 
 
@@ -129,12 +127,12 @@ def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -
         rest: Sequence[tuple[str, int]] = ()
         if own_unknown:
             rest = _unknown(code.codes[first:end], ranks[first:end], table)
-        held = (*pairs[begin : stop - bool(rest)], *rest)  # codes that no table knows stand last
+        held = (*pairs[begin : stop - bool(rest)], *rest)  # codes in no table come last
         yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings, may_share)
 
 
 def _sums(counts: Words, ranks: Sequence[int]) -> list[int]:
-    """Of a few columns, by row: NumPy's own sum takes ten times as long to begin."""
+    """Sum a few columns, by row; NumPy's own sum takes ten times as long to start."""
     if not ranks:
         return [0] * len(counts)
     found = counts[:, ranks[0]]
@@ -145,13 +143,14 @@ def _sums(counts: Words, ranks: Sequence[int]) -> list[int]:
 
 
 def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
-    """Counts by function (rows) and rank (columns); ``bounds``: first row of each function and the one behind it."""
+    """Counts by function (rows) and rank (columns). ``bounds``: first row of each function, and the row after its
+    last."""
     each = zip(bounds[::2], bounds[1::2], strict=True)
     return np.array([np.bincount(ranks[first:end], minlength=width) for first, end in each])
 
 
 def _unknown(codes: Words, ranks: Words, table: Table) -> list[tuple[str, int]]:
-    """(number, instructions) of the codes that are in no table."""
+    """(hexadecimal number, instructions) of the codes in no table."""
     found, counts = np.unique(codes[ranks == table.unknown] & table.mask, return_counts=True)
     return [(_HEX.format(code), count) for code, count in zip(found.tolist(), counts.tolist(), strict=True)]
 
@@ -159,24 +158,23 @@ def _unknown(codes: Words, ranks: Words, table: Table) -> list[tuple[str, int]]:
 Kinds = NDArray[np.uint8]
 
 LOAD, STORE, OTHER = len(Kind), len(Kind) + 1, 255
-"""What an instruction may be besides a :class:`Kind`: LDL, STL, what neither touches local
-memory nor moves control."""
+"""Instruction kinds besides :class:`Kind`: LDL, STL, and those without effect on local memory and control flow."""
 PUSHES = (Kind.PUSH_SYNC, Kind.PUSH_BREAK, Kind.PUSH_CONTINUE)
 IS_DIRECT = np.isin(np.arange(len(Kind)), (Kind.JUMP, Kind.CALL, *PUSHES))
-"""By kind: what has its target in the instruction, relative to it."""
+"""By kind: whether the instruction contains its target, as a relative offset."""
 _JUMP = int(Kind.JUMP)
 _CALL_RELATIVE = 0x944
-"""Volta and later."""
+"""CALL.REL of Volta and later."""
 _SET_REGISTERS = int(Kind.SET_REGISTERS)
 _SYNC_SET, _SYNC = 0x945, 0x941
-"""BSSY and BSYNC."""
+"""Opcodes of BSSY and BSYNC."""
 _OPCODE_BITS, _SET_TO_CONSTANT = 0xFFF, 0x9C8
-"""USETMAXREG with the number in the place of the second source."""
+"""Opcode of USETMAXREG with a constant as second source."""
 
 
 @lru_cache(maxsize=64)
 def kinds_of(table: Table) -> Kinds:
-    """What the instructions of each code are."""
+    """Instruction kind of each code."""
     kinds = table.kinds.take(table.ranks)
     if table.wide:
         far = np.arange(len(kinds)) & table.mask != _CALL_RELATIVE
@@ -188,7 +186,7 @@ def kinds_of(table: Table) -> Kinds:
 
 
 def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
-    """Some instructions of one function that move control."""
+    """Control instructions of one function, by row, with their kinds."""
     targets: Words = np.where(IS_DIRECT[kinds], code.targets(rows), -1)
     setting = (kinds == _SET_REGISTERS).nonzero()[0]
     if len(setting):
@@ -201,38 +199,38 @@ def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
 
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
-"""What moves the stack pointer by a constant."""
+"""Mnemonics that may move the stack pointer by a constant."""
 
 _ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST"})
 
 Spills = tuple[int, ...] | None
-"""Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
+"""Offsets of annotated instructions; ``None`` if the toolkit writes no annotations."""
 
 
 class Decoded:
-    """One function's instructions, by opcode."""
+    """Decoded instructions of one function."""
 
     def __init__(self, code: Window, stretch: Code, table: Table) -> None:
         self.code = stretch.part(code.start - stretch.start, code.size)
         self.table = table
 
     def shared_among(self, offsets: Sequence[int]) -> int:
-        """How many of the instructions at some offsets are STS or LDS."""
+        """Number of STS and LDS among the instructions at ``offsets``."""
         if not offsets:
             return 0
         codes = self.code.codes[self._rows_at(offsets)]
         return int(np.count_nonzero(self.table.is_shared[self.table.ranks[codes]]))
 
     def _rows_at(self, offsets: Sequence[int]) -> Words:
-        """Instructions by their offsets; what lies outside of the function is left out."""
+        """Rows of the instructions at ``offsets``; offsets outside of the function are left out."""
         rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
         if not self.table.wide:
             rows = rows - rows // 4 - 1
         return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def analysis(self, role: Role, counts: Counts, *, parts: Sequence[tuple[int, str]], spills: Spills) -> Analysis:
-        """What the function is, and its accesses to local memory. ``role``: what its symbol says; ``parts``: where
-        callees begin in its section, and their names; ptxas's own helpers have none."""
+        """Analysis of the function's role and its local memory accesses. ``role``: from its symbol; ``parts``: offsets
+        of callees in its section, and their names (empty for ptxas's own helpers)."""
         marked = self._marked(spills or ())
         known = role != "unknown"
         return Analysis(
@@ -246,7 +244,7 @@ class Decoded:
         )
 
     def graph(self, parts: tuple[int, ...], *, function: bool) -> Graph | None:
-        """What may follow what; ``None`` where there is nothing, or instructions of another encoding."""
+        """Control-flow graph; ``None`` without instructions, or for 64-bit encodings."""
         code = self.code
         if not isinstance(code, Wide) or not len(code.codes):
             return None
@@ -256,7 +254,7 @@ class Decoded:
         return Graph(flow, _reconverging(code), len(kinds), function=function)
 
     def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
-        """Mnemonics, and of each instruction the number of its own."""
+        """All mnemonics, and the index of each instruction's own."""
         return self.table.names, self.table.ranks.take(self.code.codes)
 
     def accesses(self) -> Counter[tuple[str, int]]:
@@ -271,7 +269,7 @@ class Decoded:
         return found
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
-        """Local and control instructions."""
+        """Local memory accesses and control instructions."""
         kinds = kinds_of(self.table).take(self.code.codes)
         rows = (kinds != OTHER).nonzero()[0]
         kinds = kinds[rows]
@@ -293,7 +291,7 @@ class Decoded:
         return Marked(addresses, None, fields, registers, None, moves)
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
-        """What names the stack pointer, STL and LDL apart: changes of it by a constant, and what reads it."""
+        """Uses of the stack pointer other than by STL and LDL: changes by a constant, and reads."""
         code, table = self.code, self.table
         rows = code.naming(STACK_POINTER)
         codes = code.codes[rows]
@@ -320,12 +318,12 @@ class Decoded:
 
 @lru_cache
 def _accessing(table: Table) -> Flags:
-    """By rank: whether it loads or stores, of global or shared memory."""
+    """By rank: whether the mnemonic accesses global or shared memory."""
     return np.array([*(name in _ACCESSES for name in table.names), False])
 
 
 def _reconverging(code: Wide) -> Controls:
-    """BSYNC goes on where the last BSSY of its barrier before it says, if that is behind it."""
+    """Edges from each BSYNC to the target of the last BSSY of its barrier before it, if that is further on."""
     opened: dict[int, int] = {}
     found: list[tuple[int, int]] = []
     codes = code.codes & _OPCODE_BITS

@@ -1,6 +1,6 @@
-"""Digests of functions: code, the constants that the compiler gave it, and names in the relocations of both.
+"""Digests of functions, over code, compiler-generated constants, and names in the relocations of both.
 
-Not in it: parameters (bank 0, which is empty in a file), and variables of the whole module (banks 3 and 4).
+Excluded: parameters (bank 0, which is empty in a file), and module-wide variables (banks 3 and 4).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spillscan.reading.binary.symbols import Symbols
 from spillscan.reading.binary.window import Window
 
 _RECORDS = {9: struct.Struct("<QQ"), 4: struct.Struct("<QQq")}
-"""Relocation records by section type: offset, symbol and kind, and the addend unless the bytes hold it."""
+"""Relocation records by section type: offset, symbol and kind, and an addend if the code does not contain it."""
 
 
 class Relocations:
@@ -32,7 +32,7 @@ class Relocations:
                 self._tables.setdefault(owner, []).append((index, form))
 
     def of(self, section: int) -> Iterator[tuple[int, int, int, int]]:
-        """(offset, kind, symbol, addend) of each, in the order of the file."""
+        """(offset, kind, symbol, addend) of each relocation of a section, in file order."""
         for index, form in self._tables.get(section, ()):
             table = self._elf.contents(index)
             whole = table.copy(0, table.size // form.size * form.size, "relocations")
@@ -47,8 +47,8 @@ class Digests:
         self._elf, self._symbols, self._relocations = elf, symbols, Relocations(elf)
 
     def of(self, section: int, code: Window, constants: Sequence[int]) -> str:
-        """32 hexadecimal digits, equal for equal code at any place and under any name. ``section``: the function's;
-        ``constants``: the sections of its own constants."""
+        """Digest of a function in 32 hexadecimal digits, independent of its address and name. ``section``: its code;
+        ``constants``: sections of its own constants."""
         hasher = sha256(code.whole)
         for each in (section, *constants):
             if each != section:

@@ -1,4 +1,4 @@
-"""ELF: headers, sections and symbols as NumPy records. Both byte widths of hosts; cubins are always 64 bits."""
+"""ELF reader: headers, sections and symbols as NumPy records. Host files may be 32 or 64 bits; cubins are always 64."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SYMTAB = 2
 FUNC = 2
 _WORD = 8
 HEADER_BYTES = SECTION_BYTES = 64
-"""Of a file of 64 bits, and of each section's header in it."""
+"""Bytes of the file header and of a section header in a 64-bit file."""
 LARGEST_TABLE = 1 << 24
-"""Sections or symbols; the largest cubin seen has 60,000."""
+"""Maximum number of sections or symbols; the largest cubin seen has 60,000."""
 
 _SECTION = np.dtype(
     [
@@ -52,7 +52,7 @@ def _column(name: str) -> cached_property[list[int]]:
 
 
 class Elf:
-    """One ELF file. Raises :class:`DamageError` where its headers contradict its size."""
+    """One ELF file. Raises :class:`DamageError` if its headers contradict its size."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -75,7 +75,7 @@ class Elf:
         if entry != kind.itemsize:
             raise DamageError(f"ELF section headers of {entry} bytes, not {kind.itemsize}", window.start)
         first = window.array(kind, 1, table, "ELF section headers")[0]
-        count = count or int(first["size"])  # with 65,280 sections and more, the first one says
+        count = count or int(first["size"])  # from 65,280 sections on, the first header has the count
         if names == 0xFFFF:
             names = int(first["link"])
         if count > LARGEST_TABLE:
@@ -88,7 +88,7 @@ class Elf:
         self._names = self.contents(names)
 
     def contents(self, index: int) -> Window:
-        """The bytes of one section; none where it takes no room in the file."""
+        """Bytes of one section; empty if it takes no space in the file."""
         if index >= len(self.sections):
             raise DamageError(f"ELF section {index} of {len(self.sections)}", self.window.start)
         if self.kinds[index] == NOBITS:
@@ -98,23 +98,23 @@ class Elf:
     kinds = _column("type")
     """The type of each section."""
     offsets = _column("offset")
-    """Where each section begins in the file."""
+    """Offset of each section in the file."""
     sizes = _column("size")
     """Bytes of each section."""
     owners = _column("info")
-    """What each section says of the one that it is about."""
+    """``sh_info`` of each section, which refers to a related section or symbol."""
     traits = _column("flags")
     """The flags of each section."""
 
     @property
     def headers(self) -> dict[str, tuple[int, int]]:
-        """(offset, size) of what is no section, by name."""
+        """(offset, size) of each header table, by name."""
         wide = self.wide
         (segments,) = self.window.unpack("Q" if wide else "I", 32 if wide else 28, "ELF header")
         size, count = self.window.unpack("HH", 54 if wide else 42, "ELF header")
         room = size * count
         if segments + room == self.window.size + 1:
-            room -= 1  # CuPy (14.2) keeps cubins without their last byte, a zero of what only loaders read
+            room -= 1  # CuPy (14.2) drops a cubin's last byte, a zero that only loaders read
         return {
             "ELF header": (0, HEADER_BYTES if wide else 52),
             "program headers": (int(segments), room) if count else (0, 0),
@@ -123,18 +123,18 @@ class Elf:
 
     @property
     def extent(self) -> int:
-        """Where its headers, sections and segments end; of a file inside of others, where the next one may begin."""
+        """End of its headers, sections and segments; in a container the next file may begin there."""
         ends = self.sections["offset"] + self.sections["size"]
         last = int(ends[self.sections["type"] != NOBITS].max(initial=0))
         return max(last, *(offset + size for offset, size in self.headers.values()))
 
     @cached_property
     def pool(self) -> bytes:
-        """Names of sections, each with NUL behind it, and a word of NUL at the end."""
+        """Section names, each followed by NUL, and a word of NULs at the end."""
         return b"".join((self._names.whole if len(self.sections) else b"", bytes(_WORD)))
 
     _places = _column("name")
-    """Where the name of each section begins in the pool, and may be beyond its end."""
+    """Offset of each section's name in the pool; may be beyond its end."""
 
     @cached_property
     def names(self) -> list[bytes]:
@@ -144,7 +144,7 @@ class Elf:
 
     @cached_property
     def heads(self) -> NDArray[np.uint64]:
-        """The first eight bytes of each section's name, as numbers; what is behind a NUL is another's."""
+        """First eight bytes of each section's name, as numbers; bytes after a NUL belong to another name."""
         pool = self.pool
         last = len(pool) - _WORD
         words: NDArray[np.uint64] = np.ndarray((last + 1,), "<u8", pool, 0, (1,))
@@ -152,20 +152,20 @@ class Elf:
         return found
 
     def begins(self, index: int, name: bytes) -> bool:
-        """Whether the name of one section begins so; NUL ends it."""
+        """Whether the name of one section begins with ``name``, which may end in NUL."""
         return self.pool.startswith(name, self._places[index])
 
     def letters(self, index: int, offset: int, size: int) -> bytes:
-        """A part of the name of one section; what is behind a NUL is another's."""
+        """Part of the name of one section; bytes after a NUL belong to another name."""
         begin = self._places[index] + offset
         return self.pool[begin : begin + size]
 
     def index(self, name: bytes) -> int | None:
-        """Number of the first section of that name, which has eight letters at least."""
+        """Index of the first section called ``name``, of at least eight bytes; ``None`` if there is none."""
         wanted, whole = int.from_bytes(name[:_WORD], "little"), name + b"\0"
         return next((at for at in np.flatnonzero(self.heads == wanted).tolist() if self.begins(at, whole)), None)
 
     def symbols(self, index: int) -> NDArray[Any]:
-        """The symbols of a symbol table section of a 64-bit file."""
+        """Symbols of a symbol table section of a 64-bit file."""
         contents = self.contents(index)
         return contents.array(SYMBOL, min(contents.size // SYMBOL.itemsize, LARGEST_TABLE), 0, "ELF symbols")

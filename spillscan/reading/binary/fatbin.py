@@ -1,13 +1,13 @@
-"""CUDA fat binaries: a header and entries one after the other, each PTX, a cubin or LTO-IR, plain, LZ4 or zstd.
+"""CUDA fat binaries: a header and consecutive entries, each PTX, a cubin or LTO-IR, plain, LZ4 or zstd.
 
-Layout (measured on toolkits 10.0 to 13.5, nothing is published): the container is ``u32 0xBA55ED50, u16 version (1),
+Layout (measured on toolkits 10.0 to 13.5; NVIDIA publishes none): the container is ``u32 0xBA55ED50, u16 version (1),
 u16 header bytes (16), u64 bytes of entries``; an entry ``u16 kind, u16 version (0x101), u32 header bytes (64 … 264),
 u64 stored bytes, u32 compressed bytes, u32 offset of the options, u16 minor, u16 major, u32 arch, u32 offset and u32
 length of the identifier, u64 flags, u64 zero, u64 plain bytes``; offsets count from the entry's beginning.
 
-``fatbinary -concat`` (13.5) puts several into one that is compressed as a whole, of kind 0x100: behind the header stand
-``u32 count, u32 bytes`` and that many entries as above, but with the offset and size of their plain bytes in the place
-of header and stored bytes.
+``fatbinary -concat`` (13.5) joins several entries into one of kind 0x100, compressed as a whole: its header is followed
+by ``u32 count, u32 bytes`` and that many entries as above, with offset and size of their plain bytes in place of header
+and stored bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spillscan.reading.inputs.memory import Scratch
 
 MAGIC = b"\x50\xed\x55\xba"
 BEGINNING = MAGIC + b"\1\0\x10\0"
-"""Magic, version and header bytes: what one is known by among other bytes."""
+"""Magic, version and header bytes, by which a fat binary is found among other bytes."""
 PTX, CUBIN, LTO_IR = 1, 2, 8
 _JOINED = 0x100
 LZ4, ZSTD = 0x2000, 0x8000
@@ -34,21 +34,21 @@ _INNER = "HHIIIIIHHIIIQQQ"
 _LONGEST_HEADER = 1 << 16
 _LONGEST_IDENTIFIER = 4096
 _HEAD_BYTES = 1 << 18
-"""Compressed bytes that give the first plain ones: more than a block of zstd."""
+"""Compressed bytes that suffice for the first plain ones: more than a zstd block."""
 
 
 class Stored(Struct, frozen=True):
-    """Bytes as they are stored."""
+    """Bytes as stored."""
 
     window: Window
     flags: int
-    """Compression and others."""
+    """Compression and other flags."""
     plain_bytes: int
-    """After decompression, as they claim."""
+    """Claimed size after decompression."""
 
     @property
     def compressed(self) -> bool:
-        """Whether :func:`image` makes a copy."""
+        """Whether they are compressed, so that :func:`image` makes a copy."""
         return bool(self.flags & (LZ4 | ZSTD))
 
 
@@ -60,28 +60,28 @@ class Entry(Struct, frozen=True, kw_only=True):
     arch: int
     """Number of the architecture, without its letter: 90."""
     flags: int
-    """Which letter, and others."""
+    """Letter of the architecture, and other flags."""
     identifier: str
-    """Source that it was made of; empty without ``-lineinfo``."""
+    """Source that it was compiled from; empty without ``-lineinfo``."""
     container: int
-    """Where its fat binary stands, in the buffer."""
+    """Offset of its fat binary in the buffer."""
     header: Window
-    """What stands before its bytes; of several that are stored together, before them all."""
+    """Header before its bytes; joined entries share one."""
     packed: Stored
-    """What holds its bytes."""
+    """Stored bytes that contain its own."""
     offset: int = 0
-    """Of its bytes in the plain ones."""
+    """Offset of its bytes in the decompressed ones."""
     plain_bytes: int
-    """After decompression, as it claims."""
+    """Claimed size after decompression."""
 
     @property
     def stored(self) -> Window:
-        """The bytes as stored: those of several entries, where they are compressed together."""
+        """Bytes as stored, which joined entries share."""
         return self.packed.window
 
     @property
     def target(self) -> str:
-        """``90a``."""
+        """Number of the architecture with its letter: ``90a``."""
         suffix = "a" if self.flags & ACCELERATED else "f" if self.flags & FAMILY else ""
         return f"{self.arch}{suffix}"
 
@@ -90,7 +90,7 @@ def entries(region: Window) -> Iterator[Entry | DamageError]:
     """All entries of the fat binaries in ``region`` (a section holds several, with padding between them)."""
     at = region.find(MAGIC)
     sound: int | None = 0
-    """Where a sound fat binary ended; ``None`` behind a damaged one."""
+    """End of the last intact fat binary; ``None`` after a damaged one."""
     while at >= 0:
         end = at + HEADER_BYTES
         if sound is not None and (damage := _between(region, sound, at)):
@@ -112,13 +112,13 @@ def entries(region: Window) -> Iterator[Entry | DamageError]:
 
 
 def first(region: Window) -> Window:
-    """The fat binary that ``region`` begins with. Raises :class:`DamageError` where it is cut off."""
+    """Fat binary at the beginning of ``region``. Raises :class:`DamageError` if it is truncated."""
     (size,) = region.unpack("Q", 8, "fat binary header")
     return region.part(0, HEADER_BYTES + size, "fat binary")
 
 
 def _between(region: Window, begin: int, end: int) -> DamageError | None:
-    """Between fat binaries there is nothing but padding: what else stands there was one."""
+    """Damage if the bytes between two fat binaries are not padding: they were a fat binary."""
     if region.copy(begin, end - begin, "fat binary").strip(b"\0"):
         return DamageError(f"{end - begin} bytes that are not a fat binary", region.start + begin)
     return None
@@ -161,7 +161,7 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
 
 
 def _joined(head: Window, whole: Stored, container: int) -> Iterator[Entry | DamageError]:
-    """The entries that are stored together."""
+    """Entries that are compressed together."""
     try:
         count, size = head.unpack("II", ENTRY_BYTES, "joined entries")
         if size != 8 + count * ENTRY_BYTES or ENTRY_BYTES + size > head.size:
@@ -194,13 +194,14 @@ def _identifier(head: Window, name: int, length: int) -> str:
 
 
 def claim(entry: Entry, budget: Budget) -> None:
-    """Account for what an entry becomes. Raises :class:`DamageError`."""
+    """Charge an entry's decompressed size to the budget. Raises :class:`DamageError`."""
     if entry.packed.compressed:
         budget.take(entry.plain_bytes, entry.stored.size, entry.stored.start)
 
 
 def head(entry: Entry, size: int) -> bytes:
-    """Its first bytes, no more than there are; nothing else is decompressed. Raises :class:`DamageError`."""
+    """First bytes of an entry, at most ``size``; only joined entries are decompressed in full. Raises
+    :class:`DamageError`."""
     stored, packed = entry.stored, entry.packed
     if packed.plain_bytes != entry.plain_bytes:
         return image(entry, Scratch()).copy(0, min(size, entry.plain_bytes), "fat binary entry")
@@ -214,9 +215,9 @@ def head(entry: Entry, size: int) -> bytes:
 
 
 def image(entry: Entry, scratch: Scratch) -> Window:
-    """The entry's bytes, decompressed into ``scratch`` where they are compressed. Raises :class:`DamageError`.
+    """An entry's bytes, decompressed into ``scratch`` if compressed. Raises :class:`DamageError`.
 
-    Its size must have been claimed: nothing is bounded here.
+    Call :func:`claim` first: no limit is checked here.
     """
     packed = entry.packed
     if packed.plain_bytes == entry.plain_bytes:
@@ -246,7 +247,7 @@ def _plain(packed: Stored, scratch: Scratch) -> Window:
 
 
 def _lz4(data: memoryview, plain: memoryview) -> int:
-    """Bytes that ``data`` becomes in ``plain``. Raises ``ValueError`` where they do not fit, or it is no LZ4 block."""
+    """Decompress an LZ4 block into ``plain``, and return its size. Raises ValueError if it is invalid or too large."""
     from lz4 import block
 
     try:
@@ -258,7 +259,7 @@ def _lz4(data: memoryview, plain: memoryview) -> int:
 
 
 def _lz4_head(data: memoryview, size: int) -> bytes:
-    """The first bytes of an LZ4 block: literals, then copies of what stands before them, and so on."""
+    """First bytes of an LZ4 block, which alternates literals and copies of earlier output."""
     plain = bytearray()
     at = 0
     try:
@@ -282,7 +283,7 @@ def _lz4_head(data: memoryview, size: int) -> bytes:
 
 
 def _lz4_length(data: memoryview, at: int, length: int) -> tuple[int, int]:
-    """(offset behind it, length) of a length whose first four bits are known."""
+    """(offset after it, value) of a length whose first four bits are ``length``."""
     if length == 15:
         while data[at] == 255:
             length, at = length + 255, at + 1
@@ -300,7 +301,7 @@ def _zstd_head(data: memoryview, size: int) -> bytes:
 
 
 def _zstd(data: memoryview, plain: memoryview) -> int:
-    """The same of a zstd frame."""
+    """Decompress a zstd frame like :func:`_lz4`."""
     from spillscan.reading.inputs import zstd
 
     try:

@@ -1,4 +1,4 @@
-"""The machine code of kernels of binaries, fetched again for what a scan does not look at."""
+"""Machine code of kernels, read from their binaries again for analyses that a scan skips."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class MachineCode:
-    """What of one kernel."""
+    """Machine code of one kernel."""
 
     _cubin: Cubin
     _function: Function
 
     @cached_property
     def cubin(self) -> bytes:
-        """The bytes of the cubin that holds it."""
+        """Bytes of the cubin that contains it."""
         window = self._cubin.elf.window
         return bytes(window.copy(0, window.size, "cubin"))
 
     @cached_property
     def pressure(self) -> Pressure | None:
-        """Its live registers; ``None`` where no table is for its architecture."""
+        """Its live registers; ``None`` if its architecture has no table."""
         from spillscan.reading.binary.pressure import pressures
 
         own = self._function.section
@@ -41,9 +41,9 @@ class MachineCode:
 
 
 def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
-    """The kernels that were read from a binary, those of one function together, while its input is open. What cannot be
-    read again is left out: standard input, and of a snapshot a binary that is gone or was built anew. ``inner``:
-    functions that stand in the code of a kernel, too, with the whole of that."""
+    """Kernels that were read from a binary, grouped by function, while their input is open. Skips what cannot be read
+    again: standard input, and for a snapshot a binary that is gone or was rebuilt. ``inner``: include functions inside
+    a kernel's code, each with the kernel's function."""
     by_input: dict[str, dict[tuple[str, str | None], list[Kernel]]] = {}
     for kernel in kernels:
         origin = kernel.sass.origin if kernel.sass else None
@@ -76,14 +76,14 @@ def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tu
             together: dict[int, tuple[list[Kernel], Cubin, Function]] = {}
             for kernel in (each for some in wanted.values() for each in some):
                 found = homes.get(id(kernel), [])
-                if len(found) == 1:  # of several kernels of one name, it is not known which
+                if len(found) == 1:  # ambiguous if several kernels have one name
                     ((cubin, function),) = found
                     together.setdefault(id(function), ([], cubin, function))[0].append(kernel)
             yield from together.values()
 
 
 def code_of(kernels: Iterable[Kernel], *, text: bool = False) -> dict[int, MachineCode]:
-    """Of those that were read from a binary, by the ``id`` of the kernel; ``text``: their cubins are wanted, too."""
+    """Machine code of the kernels read from a binary, by the kernel's ``id``. ``text``: also load their cubins."""
     found: dict[int, MachineCode] = {}
     for same, cubin, function in _functions(kernels):
         for kernel in (each for each in same if id(each) not in found):
@@ -94,7 +94,7 @@ def code_of(kernels: Iterable[Kernel], *, text: bool = False) -> dict[int, Machi
 
 
 def texts_of(kernels: Iterable[Kernel]) -> dict[int, CodeText]:
-    """The code itself, as a snapshot kept it or a binary holds it, by the ``id`` of the kernel."""
+    """Code of kernels, from their snapshot or binary, by the kernel's ``id``."""
     from spillscan.reading.binary.references import text_of
 
     kernels = list(kernels)
@@ -107,8 +107,8 @@ def texts_of(kernels: Iterable[Kernel]) -> dict[int, CodeText]:
 
 
 def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
-    """Their live registers, as far as tables are for their architectures, and their code, by the kernel's ``id``; of a
-    function that stands in the code of a kernel, those of the whole."""
+    """Live registers and code, by the kernel's ``id``, if its architecture has a table. For a function inside a
+    kernel's code they are the whole kernel's."""
     from spillscan.reading.binary.references import text_of
 
     live: dict[int, Pressure] = {}
@@ -122,6 +122,6 @@ def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, 
 
 
 def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
-    """Their live registers, as far as tables are for their architectures, by the ``id`` of the kernel."""
+    """Live registers, by the kernel's ``id``, if its architecture has a table."""
     found = code_of(kernels).items()
     return {number: code.pressure for number, code in found if code.pressure is not None}

@@ -1,6 +1,4 @@
-"""Records of functions, made of what cubins say and of their machine code, which is looked at together where it stands
-together.
-"""
+"""Records of functions, from cubin metadata and machine code. Neighbours are decoded together."""
 
 from __future__ import annotations
 
@@ -26,36 +24,36 @@ Pair = tuple[int | None, int | None]
 
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
-"""ptxas 12.6.20, the first 12.6 of all, writes the address of every spill into the cubin; 12.5.82 does not."""
+"""First toolkit that writes the address of every spill into the cubin: ptxas 12.6.20 does, 12.5.82 does not."""
 Spills = tuple[int, ...] | None
-"""Offsets of annotated instructions; ``None`` where the toolkit writes no annotations."""
+"""Offsets of annotated instructions; ``None`` if the toolkit writes no annotations."""
 
 
 class Facts(Struct, frozen=True, gc=False, cache_hash=True):
-    """All that a cubin says of one function, but for its name and source lines: of two for which that is equal, the
-    same is stated."""
+    """Everything that a cubin contains about one function, except its name and source lines. Equal facts give equal
+    records."""
 
     number: int
-    """Of its architecture."""
+    """Number of its architecture."""
     role: Role
     final: bool | None
     """``False``: the device linker still has to link it."""
     resources: Resources
     references: References | None
     info: FunctionInfo
-    """What its attributes say."""
+    """Its attributes."""
     spills: Spills
     parts: tuple[tuple[int, str], ...]
-    """Where callees begin in its code, and their symbols."""
+    """Offsets of callees in its code, and their symbols."""
     digest: str
     """See :meth:`~spillscan.reading.binary.cubin.Cubin.digest_of`."""
     code_bytes: int
     maker: Maker | None
-    """What wrote its cubin."""
+    """Tool that wrote its cubin."""
 
 
 def facts_of(cubin: Cubin, function: Function) -> Facts:
-    """Raises :class:`~spillscan.reading.binary.window.DamageError`."""
+    """Facts about a function. Raises :class:`~spillscan.reading.binary.window.DamageError`."""
     info = cubin.info_of(function)
     return Facts(
         cubin.number,
@@ -73,8 +71,8 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
 
 
 def spills_of(info: FunctionInfo, version: tuple[int, ...]) -> Spills:
-    """Annotated spills of a function. Where it has none, its own record of the toolkit says whether that one writes
-    them, else the ``version`` of what wrote its cubin."""
+    """Annotated spills of a function. If it has none, its own toolkit attribute, else the ``version`` of the cubin's
+    tool, tells whether annotations are written."""
     if info.spills is not None:
         return info.spills
     if info.toolkit is not None:
@@ -83,21 +81,21 @@ def spills_of(info: FunctionInfo, version: tuple[int, ...]) -> Spills:
 
 
 class Seen(NamedTuple):
-    """What is stated of one function, whatever it is called and whichever cubin holds it: a library holds many several
-    times, and under several names."""
+    """Record of one function, independent of its name and cubin: a library contains many functions several times, and
+    under several names."""
 
     own: SassFunction
-    """Without its symbol, architecture and place."""
+    """Record without symbol, architecture and place."""
     callees: tuple[SassFunction, ...]
-    """Those in its code that have names; likewise, but with their symbols."""
+    """Records of the named callees in its code; likewise, but with their symbols."""
     unknown: int | None
-    """Instructions that no table knows, those of callees twice; ``None`` where no table is for its architecture."""
+    """Instructions in no table, those of callees counted twice; ``None`` if its architecture has no table."""
     lost_setting: bool
-    """It sets its warps' registers, as its attributes say, and no instruction is known to do so."""
+    """Whether its attributes say that it sets its warps' registers, but no known instruction does."""
 
 
 def look(functions: Sequence[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Seen]:
-    """What is seen of the code of each; ``number``: of their architecture. Neighbours are read together."""
+    """Records of functions, in order. ``number``: their architecture. Neighbours are decoded together."""
     opcodes = table(number)
     codes = [_Code(code, _callees(facts, code)) for code, facts in functions]
     words: Iterable[_MachineWords | None] = repeat(None, len(codes))
@@ -117,11 +115,11 @@ class _Callee(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """That of one function."""
+    """Code of one function."""
 
     code: Window
     callees: list[_Callee]
-    """Those that have names."""
+    """Callees that have names."""
 
 
 def _callees(facts: Facts, code: Window) -> list[_Callee]:
@@ -137,12 +135,12 @@ def _callees(facts: Facts, code: Window) -> list[_Callee]:
 
 
 class _MachineWords(Struct, frozen=True, gc=False):
-    """Those of one function."""
+    """Machine words of one function."""
 
     counts: Counts
     callees: list[Counts]
     stretch: Code
-    """Its instructions, among others."""
+    """Stretch that contains its instructions."""
     opcodes: Table
 
 
@@ -224,7 +222,8 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
 
 
 def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Usage:
-    """``frame``: bytes of its own; ``spilled``: by the function itself; ``together``: with callees in its code."""
+    """Resource usage. ``frame``: bytes of its own; ``spilled``: by the function itself; ``together``: callees in its
+    code included."""
     resources, references = facts.resources, facts.references
     barriers = resources.barriers
     return Usage(
@@ -260,7 +259,7 @@ def _callee(each: _Callee, counts: Counts, maker: Maker | None, origin: Origin) 
 
 
 def _spilled(local: LocalTraffic | None, role: Role) -> Pair:
-    """The stored and loaded bytes that ptxas printed: known where it annotated them."""
+    """Spill bytes stored and loaded, as ptxas prints them: 0 without accesses, unknown without annotations."""
     if local is None or local.evidence == "none":
         return 0, 0
     traffic = local.spills(role) if local.evidence == "annotation" else None
@@ -271,7 +270,7 @@ _Dimensions = tuple[int, int, int] | None
 
 
 def bounds_of(info: FunctionInfo) -> LaunchBounds | None:
-    """What attributes say of a launch; ``None`` where that is nothing."""
+    """Launch bounds in a function's attributes; ``None`` if there are none."""
     if not (info.max_threads or info.required_threads or info.cluster_blocks):
         return None
     return LaunchBounds(
@@ -282,15 +281,15 @@ def bounds_of(info: FunctionInfo) -> LaunchBounds | None:
 
 
 LARGEST_BLOCK = 1024
-"""Threads. Launch bounds beyond it bound nothing."""
+"""Maximum threads per block; launch bounds beyond it have no effect."""
 _MOST_REQUIRED = 1 << 32
-"""``.reqntid`` beyond the largest block is no mistake of the reader: ptxas accepts it, and no launch succeeds."""
+"""``.reqntid`` may exceed the largest block: ptxas accepts that, but no launch succeeds."""
 LARGEST_CLUSTER = 16
-"""Blocks: more than any device takes are none."""
+"""Maximum blocks per cluster of any device; larger values are ignored."""
 
 
 def _product(dimensions: _Dimensions, most: int) -> int | None:
-    """Threads of a block, blocks of a cluster; ``None`` where the bounds make none."""
+    """Product of the dimensions; ``None`` without dimensions, or if it is not within 1 to ``most``."""
     if dimensions is None:
         return None
     x, y, z = dimensions

@@ -1,9 +1,8 @@
-"""Files of the host: ELF files, and Windows executables (PE) and objects (COFF), by their public formats. Which of
-their sections hold fat binaries, which hold data that may hold GPU code anywhere, and of which source each fat binary
-is.
+"""Host files: ELF, Windows executables (PE) and objects (COFF), by their public formats. Finds the sections of fat
+binaries, those whose data may contain GPU code, and the source of each fat binary.
 
-Compilers put fat binaries into sections of their own. Whoever embeds a cubin himself (``ld -r -b binary``, ``bin2c``,
-a compiler that writes objects) puts it among the data.
+Compilers put fat binaries into sections of their own. Cubins embedded by other means (``ld -r -b binary``, ``bin2c``, a
+compiler that writes objects) are among the data.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ _COFF_CODE = 0x20
 _COFF_SECTION = "8sIIII12xI"
 
 _FAT = (b".nv_fatbin", b"__nv_relfatbin", b".nv_fatb", b"__nv_rel")
-"""Where compilers put fat binaries: whole programs, relocatable ones; the others as COFF cuts their names."""
+"""Sections of fat binaries: of whole programs, of relocatable ones; then both names as COFF truncates them."""
 _WRAPPERS = b".nvFatBinSegment"
 _NO_DATA = (b".eh_frame", b".gcc_except_table", b".debug_", b".got", b".plt", b".comment", b".pdata", b".reloc")
-"""Sections that hold what compilers and linkers write for each other."""
+"""Sections of metadata that compilers and linkers write for each other."""
 _EXECUTABLE = 4
 _TABLES = frozenset({SYMTAB, 3, 4, 5, 6, 7, 9, 11, 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF})
-"""Types of ELF sections that hold no data: symbols, strings, relocations, hashes, the dynamic section, notes."""
+"""Types of ELF sections without data: symbols, strings, relocations, hashes, the dynamic section, notes."""
 _LEAST_GAP_BYTES = 64
-"""Between sections, less is padding."""
+"""Minimum bytes of a gap between sections; less is padding."""
 
 
 class Section(NamedTuple):
-    """A part of a host file that may hold GPU code."""
+    """Part of a host file that may contain GPU code."""
 
     name: str
-    """``.data``; empty for what no section holds."""
+    """``.data``; empty for bytes outside of sections."""
     window: Window
     """Its bytes."""
     is_fat: bool
-    """Whether it holds fat binaries and nothing else; otherwise anything may stand in it."""
+    """Whether it contains only fat binaries; otherwise it may contain anything."""
 
 
 def of_elf(file: Elf) -> Iterator[Section]:
-    """Those of an ELF file, and what stands between its sections: a damaged header may have lost one."""
+    """Sections of an ELF file, and gaps between them: a damaged header may have lost a section."""
     taken: list[tuple[int, int]] = [(0, 64)]
     kinds, flags = file.sections["type"].tolist(), file.sections["flags"].tolist()
     for index, name in enumerate(file.names):
@@ -65,7 +64,7 @@ def of_elf(file: Elf) -> Iterator[Section]:
 
 
 def _gaps(window: Window, taken: list[tuple[int, int]]) -> Iterator[Section]:
-    """What none of the parts that are taken, each (offset, size), holds of a file."""
+    """Parts of a file outside of the ``taken`` ones, which are (offset, size)."""
     end = 0
     for offset, size in (*sorted(taken), (window.size, 0)):
         if offset - end >= _LEAST_GAP_BYTES:
@@ -78,7 +77,7 @@ def _shown(name: bytes) -> str:
 
 
 def is_coff_object(window: Window) -> bool:
-    """Whether it begins as a COFF object of a machine with CUDA does."""
+    """Whether a window begins like a COFF object of a machine that CUDA supports."""
     if window.size < _HEADER_BYTES + _SECTION_BYTES:
         return False
     machine, count, _, table, _, optional, _ = window.unpack("HHIIIHH", 0, "COFF header")
@@ -86,7 +85,7 @@ def is_coff_object(window: Window) -> bool:
 
 
 def of_coff(window: Window) -> Iterator[Section]:
-    """Sections of a Windows file, and the bytes between them. Executables cut names after 8 bytes."""
+    """Sections of a Windows file, and gaps between them. Executables truncate names to 8 bytes."""
     header = 0
     if window.starts(DOS_MAGIC):
         (header,) = window.unpack("I", 60, "DOS header")
@@ -115,23 +114,23 @@ def of_coff(window: Window) -> Iterator[Section]:
 
 
 _FILE, _OBJECT = 4, 1
-"""Kinds of symbols."""
+"""Symbol types: file and object."""
 _RELOCATIONS = 4
 RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _POINTER_AT = 8
-"""In a wrapper: where the fat binary stands."""
+"""Offset in a wrapper of the pointer to its fat binary."""
 _COMPILED = re.compile(r"^(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?(.+?)(?:\.compute_\w+)?\.cudafe\d*\.\w+$")
-"""What nvcc calls the C++ that it makes of a source."""
+"""Name of the C++ file that nvcc generates from a source."""
 
 _LINKED = b"link.stub"
-"""What nvcc makes of all objects that the device linker has linked."""
+"""Name of the stub that nvcc generates for all device-linked objects."""
 
 
 def sources(file: Elf) -> dict[int, str]:
-    """Of a linked file with symbols: offset of a fat binary -> stem of the source that it was compiled from.
+    """Stem of the source of each fat binary, by its offset, in a linked file with symbols.
 
-    Each object has a wrapper, a local symbol, that points to its fat binary; the symbol of its file stands before it.
-    Where the file is loaded anywhere, a relocation holds what the pointer will be.
+    Each object has a wrapper, a local symbol that points to its fat binary and follows the symbol of its source file.
+    In position-independent files a relocation contains the pointer.
     """
     wrappers = file.index(_WRAPPERS)
     tables = np.flatnonzero(file.sections["type"] == SYMTAB)
@@ -171,7 +170,7 @@ def _stem(name: str) -> str:
 
 
 def _offset(file: Elf, address: int) -> int | None:
-    """Where in the file an address stands."""
+    """File offset of an address; ``None`` if no section contains it."""
     sections = file.sections
     here = np.flatnonzero((sections["address"] <= address) & (address < sections["address"] + sections["size"]))
     here = here[(sections["address"][here] > 0) & (sections["type"][here] != NOBITS)]

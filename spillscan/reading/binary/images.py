@@ -16,22 +16,22 @@ from spillscan.reading.inputs.memory import Scratch
 
 
 class Place(Struct, frozen=True):
-    """Where something is in a file, for the reader."""
+    """Location of something in a file, for messages."""
 
     members: tuple[str, ...] = ()
     """Names of the archive members around it, outermost first."""
     identifier: str = ""
     """Source that it was compiled from, named by its fat binary or the symbols of its file."""
     spot: str = ""
-    """``:.data+0x40``: its offset in a file whose format names no GPU code there; else empty."""
+    """``:.data+0x40``: its offset, if the file's format does not mark GPU code there; else empty."""
     depth: int = 0
     """Containers around it, compressed files among them."""
     nesting: int = 0
-    """The same for the limit: compression around an archive is no container of its own."""
+    """Containers around it that count for the limit: compression around an archive does not."""
     is_unpacked: bool = False
     """Whether the innermost container only compresses it."""
     density: float = 1.0
-    """Bytes of the input that hold one byte of it."""
+    """Input bytes per byte of it."""
 
     def inside(self, name: str, density: float = 1.0) -> Place:
         """A member of this place; without a name: its decompressed content. ``density``: its packed bytes per byte."""
@@ -51,9 +51,9 @@ class Place(Struct, frozen=True):
         return "!".join((name, *self.members)) + self.spot
 
     def unit(self, name: str, own: str) -> str:
-        """The name that tells functions of this place from others in a file ``name``: their source, after the shared
-        library of a package that holds it, else the member; ``own`` if there is neither. It names no folder of the
-        machine that built them."""
+        """Name that distinguishes functions of this place from others in a file ``name``: their source, after the
+        shared library of a package that contains it, else the member; ``own`` if there is neither. It names no folder
+        of the build machine."""
         if self.spot:
             return (self.members[-1] if self.members else PurePath(name).name) + self.spot
         if self.identifier:

@@ -1,7 +1,6 @@
-"""A function's instructions one by one: the registers that each names, its text, and where it goes.
+"""A function's instructions one by one: the registers that each names, its text, and its branch target.
 
-Register fields come from :mod:`~spillscan.reading.binary.register_tables`. An instruction that no table describes is
-not ``known``.
+Register fields come from :mod:`~spillscan.reading.binary.register_tables`. Instructions in no table are not ``known``.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, 
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 
 _CONTROL = (1 << 126) - (1 << 105)
-"""Stall count, yield, scoreboards, operands that are kept for reuse: when an instruction runs, not what it does."""
+"""Bits of stall count, yield, scoreboards and operand reuse: the schedule, not the operation."""
 _SCOREBOARDS = (1 << 122) - (1 << 110)
 _SETS, _WAITS, _NO_SCOREBOARD = (110, 113), 116, 7
-"""Lowest bits of the scoreboards set until it has written and until it has read; of those that it waits for."""
+"""Lowest bits of the write and read scoreboards and of the wait mask; number for no scoreboard."""
 MOST_BYTES = 64 << 20
-"""Of one function's code; what a snapshot packs beyond that is left out."""
+"""Maximum code bytes of one function; packed code beyond it is ignored."""
 _BRANCHES, _MEET, _RETURN = (0x947, 0x547, 0x944), 0x945, 0x950
 """BRA, its uniform form and CALL.REL; BSSY; RET."""
 _BARRIERS: dict[int, tuple[bool, ...]] = {_MEET: (True,), 0x941: (False,), 0x942: (False, True)}
@@ -40,11 +39,11 @@ _BARRIERS: dict[int, tuple[bool, ...]] = {_MEET: (True,), 0x941: (False,), 0x942
 _BARRIER = 16
 _GUARD = 12
 _OF_PREDICATES = {0x803: False, 0x804: True}
-"""P2R and R2P with a set of predicates in a constant: whether it writes them."""
+"""P2R and R2P with a constant mask of predicates: whether they write these."""
 _SET_OF_PREDICATES, _MASK_OF_PREDICATES = 32, 0x7F
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
 _UNIFORM = 91
-"""The bit of a word that has a uniform register among its operands."""
+"""Bit of a word that is set if an operand is a uniform register."""
 _MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
 _WHOLE = (1 << 128) - 1
@@ -52,7 +51,7 @@ _NUMBER = re.compile(r" #\d+")
 
 
 class Code:
-    """The instructions of one function."""
+    """Instructions of one function."""
 
     def __init__(self, text: CodeText) -> None:
         """Raises :class:`ValueError` if no table covers its architecture."""
@@ -62,7 +61,7 @@ class Code:
         if opcodes is None or not opcodes.wide or files[0] is None:
             raise ValueError(f"no table says what instructions of sm_{text.number} do")
         self.complete = None not in files
-        """Whether tables hold predicates and uniform registers, too: else no instruction is known in full."""
+        """Whether there are tables of predicates and uniform registers, too; else no instruction is known in full."""
         self._files = [(at, each) for at, each in enumerate(files) if each is not None]
         try:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
@@ -77,11 +76,11 @@ class Code:
 
     @property
     def rows(self) -> int:
-        """How many instructions."""
+        """Number of instructions."""
         return len(self._ranks)
 
     def name(self, row: int) -> str:
-        """The mnemonic; empty: unknown."""
+        """Mnemonic of an instruction; empty if unknown."""
         return self.names[int(self._ranks[row])]
 
     @cached_property
@@ -90,7 +89,7 @@ class Code:
         return [low | high << 64 for low, high in zip(lows, highs, strict=True)]
 
     def fields(self) -> Iterator[tuple[list[_Field], bool]]:
-        """The register fields of each instruction, and whether tables describe all of it."""
+        """Register fields of each instruction, and whether tables describe all of it."""
         number, words = self.text.number, self._code.words()
         columns = [(file, each, *(column.tolist() for column in each.classes(*words))) for file, each in self._files]
         others = [elsewhere(number, file) for file in FILES]
@@ -106,7 +105,7 @@ class Code:
 
     @cached_property
     def _register_bits(self) -> int:
-        """All bits that hold the number of a register in any instruction."""
+        """All bits that may contain a register number."""
         bits = 15 << _BARRIER | 15 << _GUARD
         for file, known in self._files:
             for number in range(len(known.fields)):
@@ -116,7 +115,7 @@ class Code:
 
     @cached_property
     def instructions(self) -> list[Instruction]:
-        """What each does."""
+        """All instructions, decoded."""
         every = np.arange(self.rows)
         targets, meetings = self._code.targets(every).tolist(), self._code.meetings(every).tolist()
         low_byte = _LOW_BYTE * (self.text.number >= FIRST_WITH_LOW_BYTE)
@@ -180,8 +179,8 @@ class Code:
 
     @cached_property
     def said(self) -> list[str]:
-        """Each instruction as nvdisasm prints it, with addresses for labels: ``@!P0 LDG.E R8, desc[UR4][R2.64+0x10]``.
-        Where no table has its text, the registers that it writes and reads: ``LDL R8 ← R1``."""
+        """Text of each instruction as nvdisasm prints it, with addresses for labels: ``@!P0 LDG.E R8,
+        desc[UR4][R2.64+0x10]``. If no table has its text, the registers written and read: ``LDL R8 ← R1``."""
         lows, highs = (column.view(np.uint64).tolist() for column in self._code.words())
         texts, found = operand_text.table(self.text.number), []
         targets = self._code.targets(np.arange(self.rows)).tolist()
@@ -202,17 +201,17 @@ class Code:
 
     @cached_property
     def depths(self) -> Sequence[int | None]:
-        """Loops around each instruction; ``None`` where control is not known, or never comes."""
+        """Loop depth of each instruction; ``None`` if control flow is unknown, or never reaches it."""
         return [None] * self.rows if self.graph is None else self.graph.depths()
 
     @cached_property
     def graph(self) -> Graph | None:
-        """What may follow what; ``None`` where control is not known."""
+        """Control-flow graph; ``None`` if unknown."""
         return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
-        """Live general registers at each instruction."""
+        """Number of live general registers at each instruction."""
         if self.graph is None:
             return np.zeros(self.rows, np.int64)
         (found,) = live([(self._files[0][1].effects(*self._code.words()), self.graph)])
@@ -220,7 +219,7 @@ class Code:
 
     @cached_property
     def sources(self) -> list[SourceLine | None]:
-        """Where each instruction comes from."""
+        """Source line of each instruction."""
         found: list[SourceLine | None] = [None] * self.rows
         runs = (*self.text.lines, (self.rows, "", 0))
         for (begin, file, line), (end, _, _) in pairwise(runs):
@@ -229,7 +228,7 @@ class Code:
         return found
 
     def widths(self) -> Words:
-        """The field of each instruction that says how many bytes an access moves."""
+        """Width field of each instruction, which encodes the bytes of an access."""
         found: Words = self._code.words()[1] >> 9 & 7
         return found
 
@@ -238,12 +237,12 @@ _PREFIXES = ("R", "P", "UR", "UP")
 
 
 def _register(number: int) -> str:
-    """``R8``; ``RZ`` of the one that is always the same."""
+    """Name of a register: ``R8``; ``RZ`` for a negative number, the constant register."""
     return f"{_PREFIXES[number // 256]}{number % 256}" if number >= 0 else f"{_PREFIXES[-1 - number]}Z"
 
 
 def _registers(numbers: Iterable[int]) -> str:
-    """``R8 R4 P0``; true predicates say nothing."""
+    """Names of registers: ``R8 R4 P0``; true predicates are left out."""
     return " ".join(_register(number) for number in numbers if number not in _TRUE)
 
 
@@ -251,28 +250,28 @@ _TRUE = (-2, -4)
 
 
 def _names_more(word: int, others: Sequence[Mapping[int, tuple[Elsewhere, ...]]]) -> bool:
-    """Whether a word would name further registers on another architecture, under modifiers never met on its own."""
+    """Whether a word would name more registers on another architecture, with modifiers never seen on its own."""
     places = [[at for each in known.get(word & 0xFFF, ()) for at in each.of(word)] for known in others]
     predicates = any(word >> at & 7 != ALWAYS for at in (*places[1], *places[3]))
     return predicates or bool(word >> _UNIFORM & 1 and places[2])
 
 
 class _Field(NamedTuple):
-    """Where an instruction names registers."""
+    """Register field of an instruction."""
 
     file: int
-    """Index in :data:`FILES`."""
+    """Register file, as an index of :data:`FILES`."""
     at: int
     """Lowest bit of the number."""
     width: int
-    """Bits of it."""
+    """Width in bits."""
     shape: list[int]
-    """Registers from the named one on."""
+    """Registers accessed, as offsets from the named one."""
     writes: bool
 
 
 def _width(file: str, arch: int) -> int:
-    """Bits of the number of a register."""
+    """Width of a register-number field, in bits."""
     if file in "PQ":
         return 3
     return 8 if file == "R" or arch >= 100 else 6

@@ -1,8 +1,8 @@
-"""Source lines of accesses to local memory, where a cubin was compiled with ``-lineinfo`` or ``-G``.
+"""Source lines of instructions, from cubins compiled with ``-lineinfo`` or ``-G``.
 
-``.debug_line`` holds the line machine of DWARF 2 to 4, with NVIDIA's extended opcodes for inlined calls. pyelftools
-passes over these opcodes and makes a record of each opcode that it knows; here a sequence (one function) is decoded
-alone, when it is needed. Tests hold the rows equal to pyelftools', the chains to nvdisasm's.
+``.debug_line`` contains line programs of DWARF 2 to 4, with NVIDIA's extended opcodes for inlined calls. pyelftools
+ignores these opcodes and makes a record of every other one; here each sequence (one function) is decoded separately, on
+demand. Tests compare the rows with pyelftools', and the inline chains with nvdisasm's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spillscan.reading.binary.window import DamageError, leb
 from spillscan.reading.machine.accesses import Accesses
 
 SET_ADDRESS = b"\0\x09\x02"
-"""How a sequence begins: an extended opcode of nine bytes that sets the address, which is relocated."""
+"""Beginning of a sequence: an extended opcode of nine bytes that sets the address, which is relocated."""
 
 _VERSIONS = range(2, 5)
 _END, _ADDRESS, _INLINED = 0x01, 0x02, 0x90
@@ -31,47 +31,47 @@ _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC =
 
 
 class Row(NamedTuple):
-    """From one address on, one place in the source."""
+    """Source position from one address on."""
 
     address: int
     """Byte offset in the function's code."""
     file: int
-    """1-based number in the unit's files."""
+    """1-based index of the unit's files."""
     line: int
     """1-based."""
     called: int
-    """1-based row of the sequence where the function was called that the line is in; 0: it was not inlined."""
+    """1-based row of the sequence with the call that the line was inlined at; 0: not inlined."""
 
 
 class Unit(NamedTuple):
-    """What the header of one table says."""
+    """Header of one line table."""
 
     end: int
-    """Offset behind the table."""
+    """Offset after the table."""
     step: int
     """Bytes of the shortest instruction."""
     line_base: int
     line_range: int
     opcode_base: int
     arguments: bytes
-    """Numbers behind each standard opcode, by opcode less 1."""
+    """Number of operands of each standard opcode, by opcode - 1."""
     files: tuple[str, ...]
-    """By number less 1, with their folders."""
+    """Paths of the files, by number - 1."""
 
 
 class LineTable:
-    """The contents of ``.debug_line``; ``start`` is where they stand in the file. All raises :class:`DamageError`."""
+    """Contents of ``.debug_line``; ``start`` is their offset in the file. Methods raise :class:`DamageError`."""
 
     def __init__(self, data: bytes, start: int) -> None:
         self.data = data
         self.start = start
         self._left = len(data)
-        """Bytes that may still be decoded: genuine sequences do not overlap."""
+        """Bytes left to decode: valid sequences do not overlap."""
         self._begins = self._unit_offsets()
         self._headers: dict[int, Unit] = {}
 
     def unit_at(self, offset: int) -> Unit:
-        """The unit that holds the sequence at ``offset``."""
+        """Unit that contains the sequence at ``offset``."""
         index = bisect_right(self._begins, offset) - 1
         if index < 0:
             raise self._damage("no line table", offset)
@@ -81,7 +81,7 @@ class LineTable:
         return self._headers[begin]
 
     def rows(self, offset: int, base: int) -> list[Row]:
-        """The rows of the sequence at ``offset``, whose addresses are relocated by ``base``."""
+        """Rows of the sequence at ``offset``, with addresses relocated by ``base``."""
         if self.data[offset : offset + len(SET_ADDRESS)] != SET_ADDRESS:
             raise self._damage("a relocation of the line table where no address stands", offset)
         unit = self.unit_at(offset)
@@ -146,8 +146,8 @@ class LineTable:
         version = int.from_bytes(data[begin + 4 : begin + 6], "little")
         if version not in _VERSIONS:
             raise self._damage(f"a line table of DWARF {version}", begin)
-        at = begin + 11 + (version >= 4)  # behind the operations of an instruction, which only VLIW machines have
-        fields = data[at : at + 4]  # whether lines are statements, line base, line range, opcode base
+        at = begin + 11 + (version >= 4)  # after the maximum operations per instruction, which only VLIW machines need
+        fields = data[at : at + 4]  # default_is_stmt, line_base, line_range, opcode_base
         if end > len(data) or at + 4 > end or not fields[2] or not fields[3]:
             raise self._damage("a line table with a senseless header", begin)
         at += 4
@@ -161,7 +161,7 @@ class LineTable:
         return Unit(end, data[begin + 10], fields[1] - (fields[1] >> 7 << 8), fields[2], fields[3], arguments, files)
 
     def _names(self, at: int, end: int, *, numbers: int) -> tuple[list[tuple[str, list[int]]], int]:
-        """Texts until an empty one, each with some numbers behind it; and the offset behind all."""
+        """Strings up to an empty one, each followed by ``numbers`` integers; and the offset after all."""
         found: list[tuple[str, list[int]]] = []
         while (stop := self.data.find(b"\0", at, end)) > at:
             name, values, at = self.data[at:stop].decode("utf-8", "backslashreplace"), [], stop + 1
@@ -186,39 +186,39 @@ def _joined(folder: str, name: str) -> str:
 
 SECTION = b".debug_line"
 DEEPEST = 256
-"""Inlined calls inside each other."""
+"""Maximum nesting of inlined calls."""
 
 _KINDS = {
     b".rel": np.dtype([("offset", "<u8"), ("info", "<u8")]),
     b".rela": np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")]),
 }
-"""Relocations, by the beginning of their section's name."""
+"""Relocation records, by the beginning of their section's name."""
 
 
 class Lines:
-    """The source lines of one cubin, read function by function. Costs nothing where it has none."""
+    """Source lines of one cubin, read per function and on demand. Costs nothing if it has none."""
 
     def __init__(self, elf: Elf, symbols: NDArray[Any]) -> None:
         self._elf = elf
         self._symbols = symbols
         self._found: dict[int, tuple[list[int], list[SourceLine | None]]] = {}
         self.damage: DamageError | None = None
-        """The first thing that could not be read."""
+        """First damage found."""
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether the cubin has source lines."""
         return self._section is not None
 
     def attach(self, local: LocalTraffic, section: int) -> LocalTraffic:
-        """What the function in this code section does to local memory, its accesses with their source lines."""
+        """``local`` of the function in a code section, with source lines for its accesses."""
         if not isinstance(local.accesses, Accesses):
             return local
         sources = self.of(section, local.accesses.addresses.tolist())
         return local if sources is None else structs.replace(local, accesses=replace(local.accesses, sources=sources))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:
-        """The source line of each address in a code section; ``None`` where the table says nothing of the section."""
-        if self._section is None:  # whatever else speaks of it
+        """Source line of each address in a code section; ``None`` if the table does not cover the section."""
+        if self._section is None:  # even if there are relocations of it
             return None
         if section not in self._found:
             self._found[section] = [], []
@@ -232,7 +232,7 @@ class Lines:
         return [places[index - 1] if index else None for index in (bisect_right(starts, each) for each in addresses)]
 
     def _places(self, section: int) -> tuple[list[int], list[SourceLine | None]]:
-        """Ascending addresses, and the place that holds from each on."""
+        """Ascending addresses, and the source line from each on."""
         found: list[tuple[int, SourceLine | None]] = []
         for offset, base in self._sequences.get(section, ()):
             rows = self._table.rows(offset, base)
@@ -242,8 +242,9 @@ class Lines:
         return [address for address, _ in found], [chain for _, chain in found]
 
     def _chains(self, rows: Sequence[Row], files: Sequence[str], offset: int) -> list[SourceLine | None]:
-        """The place of each row: innermost first, then where that was inlined. Once a row names itself or a later one
-        as its caller, ptxas has left out rows that it counts (seen of CUDA 11.8): from there on no caller is known."""
+        """Source line of each row, innermost first, then the calls that it was inlined at. If a row names itself or a
+        later one as its caller, ptxas left out rows that it counts (seen with CUDA 11.8): from there on callers are
+        unknown."""
         chains: list[SourceLine | None] = []
         depths = [0]
         counted = True
@@ -269,14 +270,14 @@ class Lines:
 
     @cached_property
     def _sequences(self) -> dict[int, list[tuple[int, int]]]:
-        """By code section: the offset of each sequence about it, and what its addresses are relative to."""
+        """Per code section: offsets of its line sequences and their base addresses."""
         found: dict[int, list[tuple[int, int]]] = {}
         elf = self._elf
         for beginning, kind in _KINDS.items():
             index = elf.index(beginning + SECTION)
             if index is None:
                 continue
-            table, symbols = elf.contents(index), self._symbols  # ptxas 12.0 names a wrong table of symbols
+            table, symbols = elf.contents(index), self._symbols  # ptxas 12.0 links a wrong symbol table
             relocations = table.array(kind, table.size // kind.itemsize, 0, "relocations")
             numbers = relocations["info"] >> 32
             if len(numbers) and int(numbers.max()) >= len(symbols):

@@ -1,4 +1,4 @@
-"""What each member of a file holds: the functions of a cubin, the kernels of a module, and what is wrong with it."""
+"""Reader of a file's members: functions of a cubin, kernels of a module, and issues of both."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from spillscan.reading.inputs.memory import Pages, Scratch
 
 FORMAT = "binary"
 _OBJECTS = (".o", ".obj")
-"""Files that are the output of one compilation, which is what a log's unit names, too."""
+"""Extensions of files that one compilation writes; logs name units by them, too."""
 _MOST_KNOWN_BYTES = 64 << 20
-"""Of what is remembered of functions, by this measure:"""
+"""Maximum bytes of remembered functions, estimated by the following sizes."""
 _FUNCTION_BYTES, _ACCESS_BYTES = 1500, 40
 
 Record = SassFunction | PortableCode | Issue
 
 
 class Contents(NamedTuple):
-    """What is in one member."""
+    """Contents of one member."""
 
     records: list[Record]
     counts: Counter[tuple[str, str]]
-    """What is only counted, by the code of its issue and by what it is about."""
+    """Issues that are only counted, by code and subject."""
     functions: int = 0
-    """How many a cubin has, those that cannot be read among them."""
+    """Number of a cubin's functions, unreadable ones included."""
 
 
 def issue_of(code: str, message: str, severity: Severity, origin: Origin) -> Issue:
-    """One line, whatever the file calls its things."""
+    """Issue with a one-line message, whatever characters the names in a file contain."""
     shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in message)
     return Issue(code=code, message=shown[:500], severity=severity, origin=origin)
 
 
 def damage(error: DamageError, place: Place, origin: Origin) -> Issue:
-    """An issue for something that cannot be read, or is not opened: that is accepted by its path."""
+    """Issue for data that cannot be read, or is not opened; the latter is named by the path that accepts it."""
     if isinstance(error, UnopenedError):
         inner = Origin(input=place.path(origin.input), format=origin.format)
         return issue_of("unopened-member", str(error), "error", inner)
@@ -54,11 +54,11 @@ def damage(error: DamageError, place: Place, origin: Origin) -> Issue:
 
 
 class MemberReader:
-    """Reads the members of one file, whose functions are no more than it may hold. What a library holds several times,
-    once for each source that uses it, is looked at once."""
+    """Reader of one file's members, with a limit on functions. Functions that a library repeats, once per source that
+    uses them, are decoded once."""
 
     def __init__(self, name: str, limits: Limits, input_bytes: int, *, live: bool = False) -> None:
-        """``name``: what the user calls the file; ``live``: with the most registers that are live at once."""
+        """``name``: the file as the user names it; ``live``: also find the peak of live registers."""
         self.origin = Origin(input=name, format=FORMAT)
         self.index = KernelIndex()
         self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
@@ -69,11 +69,11 @@ class MemberReader:
         self._known_bytes = 0
 
     def work_of(self, each: Found) -> int:
-        """Bytes that are to be read of it."""
+        """Bytes of a member to read."""
         return 0 if isinstance(each, Damage | Text) else each.plain_bytes
 
     def read(self, numbered: tuple[int, Found]) -> Contents:
-        """What is in one member; a cubin comes with its place among those of the file."""
+        """Read one member, which comes with the number of cubins before it."""
         number, each = numbered
         if isinstance(each, Damage):
             return Contents([damage(each.error, each.place, self.origin)], Counter())
@@ -84,8 +84,7 @@ class MemberReader:
         return found
 
     def accept(self, each: Found, found: Contents) -> Contents:
-        """What was read of a member, unless the file holds more functions than it may. For the members in their order,
-        whoever read them."""
+        """A member's contents, or an issue if the file exceeds its function limit. Call in member order."""
         if not isinstance(each, Image):
             return found
         self._left -= found.functions
@@ -118,8 +117,8 @@ class MemberReader:
         return Contents([made], Counter())
 
     def _image(self, image: Image, number: int) -> Contents:
-        """All functions of one cubin, unless they stand in linked code; an issue for each that cannot be read, or as
-        the last for the rest of all."""
+        """All functions of one cubin, unless it is already linked; an issue for each unreadable one, or a last one for
+        all the rest."""
         records: list[Record] = []
         counts: Counter[tuple[str, str]] = Counter()
         functions: list[tuple[Function, Facts | DamageError]] = []
@@ -137,7 +136,7 @@ class MemberReader:
                     functions.append((function, _facts_of(cubin, function)))
                     if len(functions) > self._left:
                         return Contents([self._too_many(image)], counts, len(functions))
-            except DamageError as error:  # behind those before it
+            except DamageError as error:  # after the functions before it
                 late = error
             place = _Home(arch, number, image.place.unit(self.origin.input, self._unit))
             for function, seen in self._looked(functions, cubin):
@@ -162,8 +161,7 @@ class MemberReader:
     def _looked(
         self, functions: Sequence[tuple[Function, Facts | DamageError]], cubin: Cubin
     ) -> Iterator[tuple[Function, Seen | DamageError]]:
-        """What is seen of each function, with what only this cubin says: source lines, and where most registers are
-        live."""
+        """Record of each function, with data of this cubin alone: source lines, and the peak of live registers."""
         seen: dict[Facts, Seen] = {}
         fresh: dict[Facts, Function] = {}
         for function, facts in functions:
@@ -193,7 +191,7 @@ class MemberReader:
         self._known_bytes += held
 
     def _named(self, seen: Seen, symbol: str, home: _Home) -> Iterator[Record]:
-        """The records of one function, and of the callees in its code."""
+        """Records of one function, and of the callees in its code."""
         yield replace(seen.own, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
         if seen.lost_setting:
             what = f"{symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
@@ -203,10 +201,10 @@ class MemberReader:
 
 
 class _Home(NamedTuple):
-    """The cubin that holds a function."""
+    """Cubin that contains a function."""
 
     arch: str
-    """``sm_90a``, as its container says, else its own."""
+    """``sm_90a``, from its container, else from the cubin."""
     member: int
     unit: str
 
@@ -219,7 +217,7 @@ def _facts_of(cubin: Cubin, function: Function) -> Facts | DamageError:
 
 
 def _peaks(cubin: Cubin) -> Mapping[int, LivePeak]:
-    from spillscan.reading.binary.pressure import pressures  # few ask for them
+    from spillscan.reading.binary.pressure import pressures  # rarely needed
 
     return {each.section: held.peak for each, held in pressures(cubin)}
 
@@ -233,18 +231,18 @@ def _placed(seen: Seen, cubin: Cubin, section: int, peaks: Mapping[int, LivePeak
     return seen._replace(own=own, callees=tuple(placed(callee, None) for callee in seen.callees))
 
 
-# Which kernels each file holds as machine code: what is still to be linked or compiled, and stands beside it, is not
-# stated a second time.
+# Kernels that each file contains as machine code, so that relocatable code and PTX of the same kernels are not
+# reported again.
 
 
 class KernelIndex:
-    """What was read of each file, for what is read of it later."""
+    """Functions read from each file, for the members of it that are read later."""
 
     def __init__(self) -> None:
         self._linked: WeakKeyDictionary[Window, dict[str, set[str]]] = WeakKeyDictionary()
         """Functions of linked code, by architecture."""
         self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
-        """Of each fat binary."""
+        """Kernels, by offset of the fat binary."""
 
     def add(self, image: Image, functions: Iterable[SassFunction]) -> None:
         """Remember the functions of a cubin."""
@@ -258,8 +256,7 @@ class KernelIndex:
             linked.setdefault(each.arch or "", set()).add(each.symbol)
 
     def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
-        """Whether what the device linker was given was linked: all of its kernels are there; without kernels, a
-        function."""
+        """Whether relocatable code was linked: all of its kernels are known; without kernels, any function is."""
         names = self._linked.get(image.file, {}).get(arch)
         if not names or not image.relocatable:
             return False
@@ -270,8 +267,9 @@ class KernelIndex:
         return any(function.symbol in names for function in functions)
 
     def beside(self, module: Intermediate) -> tuple[str, ...] | None:
-        """The kernels of machine code that a module stands beside, which are its own: which kernels a source has must
-        not depend on the architecture (CUDA C++ Programming Guide, "__CUDA_ARCH__"). ``None`` where there is none."""
+        """Kernels of the machine code in a module's fat binary, which are the module's, too: the kernels of a source
+        must not depend on the architecture (CUDA C++ Programming Guide, "__CUDA_ARCH__"). ``None`` if there are none.
+        """
         if isinstance(module.stored, Window):
             return None
         kernels = self._kernels.get(module.file, {}).get(module.stored.container)

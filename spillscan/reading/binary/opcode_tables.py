@@ -1,10 +1,10 @@
-"""Tables of opcodes, an architecture each.
+"""Opcode tables, one per architecture.
 
-The tables, data of ``opcodes/*.json``, say which mnemonic a code is, and which of its fields are registers. They are
-derived by ``fixtures/opcodes.py``; no code is guessed: one that no table knows is counted by its hexadecimal number.
-Mnemonics that share an opcode are distinguished by further bits, the selectors, which are looked up only there. Where
-no bit distinguishes them, and where nvdisasm knows a code by an internal name only (``F2FP`` of sm_75, which it never
-prints), it is known at least that the code is no access to local memory and no branch.
+The tables (``opcodes/*.json``) give the mnemonic and register fields of each code. They are derived by
+``fixtures/opcodes.py``. No code is guessed: one in no table is counted by its hexadecimal number. Mnemonics that share
+an opcode are distinguished by further bits, the selectors, which are read only for such opcodes. If no bit
+distinguishes them, or nvdisasm has only an internal name (``F2FP`` of sm_75, which it never prints), the code is at
+least known to be neither an access to local memory nor a branch.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from spillscan.model.code import OPCODE_CLASSES, SETS_REGISTERS
 from spillscan.reading.machine.flow import KINDS
 
 CODE_BITS = 12
-"""The opcode's own; what selectors choose stands above them."""
+"""Bits of the opcode; selector bits are placed above them."""
 _MOST_BITS = 12
-"""From the first bit of a group to its last: the table of what they choose is this large."""
+"""Maximum span of a group of selectors, which bounds the size of its lookup table."""
 
 Name = str | list[Any]
-"""A mnemonic, or ``[where the bit is 0, where it is 1, bit]``, and so on."""
+"""A mnemonic, or ``[name if the bit is 0, name if it is 1, bit]``, recursively."""
 
 
 class _Group(NamedTuple):
-    """Bits that stand near each other in one word of an instruction."""
+    """Neighbouring selectors in one word of an instruction."""
 
     word: int
     """0: the first, 1: the second."""
     lowest: int
-    """Of them, in the word."""
+    """Lowest of the bits, in the word."""
     mask: int
-    """From the lowest to the highest."""
+    """Mask of the span, shifted down."""
     chosen: NDArray[np.int64]
-    """What is above the opcode, by these bits."""
+    """Bits placed above the opcode, by value of the span."""
     telling: NDArray[np.bool_]
-    """By opcode: whether one of them decides its mnemonic."""
+    """By opcode: whether one of these bits decides its mnemonic."""
 
 
 class Selectors:
-    """Those of one architecture."""
+    """Selectors of one architecture."""
 
     def __init__(self, bits: Sequence[int], names: Mapping[int, Name]) -> None:
-        """``bits``: of the instruction; ``names``: of the opcodes that several mnemonics share."""
+        """``bits``: of the instruction; ``names``: of opcodes that several mnemonics share."""
         self.bits = tuple(bits)
         self.split = np.zeros(1 << CODE_BITS, bool)
-        """By opcode: whether its instructions have them above it."""
+        """By opcode: whether its codes include selector bits."""
         self.split[list(names)] = True
         self._groups = [self._group(near, names) for near in _near(self.bits)]
 
@@ -66,7 +66,7 @@ class Selectors:
         return _Group(near[0] // 64, near[0] % 64, (1 << span) - 1, chosen, telling)
 
     def choose(self, codes: NDArray[np.int64], words: Sequence[NDArray[np.int64]]) -> None:
-        """Put what they choose above opcodes. ``words``: the first and second ones of the instructions."""
+        """Put the selector bits above the opcodes, in place. ``words``: first and second words of the instructions."""
         rows = np.flatnonzero(self.split.take(codes))
         opcodes = codes[rows]
         for word, lowest, mask, chosen, telling in self._groups:
@@ -76,19 +76,19 @@ class Selectors:
 
 
 def asked(name: Name) -> set[int]:
-    """The bits that decide a mnemonic."""
+    """Bits that decide a mnemonic."""
     return set() if isinstance(name, str) else {name[2]} | asked(name[0]) | asked(name[1])
 
 
 def mnemonic(name: Name, bits: Sequence[int], chosen: int) -> str:
-    """The one that ``chosen`` names, in which the bits stand one behind the other."""
+    """Mnemonic for ``chosen``, which packs the values of ``bits``."""
     while not isinstance(name, str):
         name = name[chosen >> bits.index(name[2]) & 1]
     return name
 
 
 def _near(bits: Sequence[int]) -> list[list[int]]:
-    """Groups of bits in one word that are no further apart than :data:`_MOST_BITS`."""
+    """Group bits of one word that are no further apart than :data:`_MOST_BITS`."""
     groups: list[list[int]] = []
     for bit in sorted(bits):
         if groups and bit // 64 == groups[-1][0] // 64 and bit - groups[-1][0] < _MOST_BITS:
@@ -117,25 +117,25 @@ _ELSEWHERE = frozenset(
         *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
     }
 )
-"""Opcodes that surely neither address shared memory nor call what may."""
+"""Opcodes that neither access shared memory nor call code that may."""
 
 
 class Table:
-    """The codes of one architecture."""
+    """Opcode table of one architecture."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.arch: str = document["arch"]
         self.wide: bool = document["word_bits"] == 128
-        """Volta and later: an instruction is two words."""
+        """Volta and later: an instruction has two words."""
         own_bits = CODE_BITS if self.wide else NARROW_BITS
         self.mask = (1 << own_bits) - 1
-        """The opcode's own bits of a code."""
+        """Bits of a code that are the opcode's own."""
         bits: tuple[int, ...] = tuple(document["selectors"])
         entries = list(_entries(document["opcodes"]))
         runs = [*_runs(entries, bits), *_vague(document.get("evidence", {}), bits)]
         shared = [(range(begin, end), name) for begin, end, name, _ in entries if not isinstance(name, str)]
         self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
-        """What distinguishes mnemonics that share an opcode; such codes have more than its bits."""
+        """Bits that distinguish mnemonics that share an opcode; codes of such opcodes include them."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
         rank = {name: index for index, name in enumerate(self.names)}
@@ -145,9 +145,9 @@ class Table:
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
         """Rank by code."""
         self.pairs = Pairs([*self.names, ""])
-        """(mnemonic, instructions) by rank and number; of unknown codes there is no mnemonic."""
+        """(mnemonic, instructions) by rank and number; the mnemonic of unknown codes is empty."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
-        """For each register field of a code: whether it is one. Unknown codes may have all that are read."""
+        """By register field and code: whether it is one. Unknown codes may have all source fields."""
         for codes, name, letters in runs:
             self.ranks[codes] = rank[name]
             for letter in letters:
@@ -158,20 +158,21 @@ class Table:
         self.local = [rank for rank in (self.store, self.load) if rank >= 0]
         """Ranks of STL and LDL."""
         self.settings = [rank[SETS_REGISTERS]] if SETS_REGISTERS in rank else []
-        """Rank of USETMAXREG, where it is one."""
+        """Rank of USETMAXREG, if the table has it."""
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
         self.may_share = np.array([name not in _ELSEWHERE for name in (*self.names, "")])
-        """By rank: whether it may touch shared memory, or call what does."""
+        """By rank: whether it may access shared memory, or call code that does."""
         self.kinds = np.full(len(self.names) + 1, -1)
-        """What it does to control, by rank (:class:`~spillscan.reading.machine.flow.Kind`); -1: nothing."""
+        """Effect on control flow, by rank (:class:`~spillscan.reading.machine.flow.Kind`); -1: none."""
         for opcode, kind in KINDS.items():
             if opcode.decode() in rank:
                 self.kinds[rank[opcode.decode()]] = kind
 
 
 class Pairs(dict[int, tuple[str, int]]):
-    """(mnemonic, instructions) by ``rank << 32 | instructions``. Few are distinct: most kernels share them."""
+    """(mnemonic, instructions) by ``rank << 32 | instructions``, cached: few are distinct, since most kernels share
+    them."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
@@ -183,7 +184,7 @@ class Pairs(dict[int, tuple[str, int]]):
 
 
 _Entry = tuple[int, int, Name, str]
-"""First opcode, the one behind the last, mnemonic, register fields."""
+"""First opcode, the one after the last, mnemonic, register fields."""
 
 
 def _entries(entries: dict[str, Any]) -> Iterator[_Entry]:
@@ -193,7 +194,7 @@ def _entries(entries: dict[str, Any]) -> Iterator[_Entry]:
 
 
 def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
-    """(codes, mnemonic, register fields). A code is more than an opcode only where that is shared."""
+    """(codes, mnemonic, register fields). A code is longer than its opcode only if that is shared."""
     for begin, end, name, letters in entries:
         for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
             above = chosen << CODE_BITS
@@ -201,8 +202,8 @@ def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[sl
 
 
 def _vague(evidence: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
-    """Like :func:`_runs`, of codes for which there are several mnemonics, or only nvdisasm's internal names:
-    every field that may be read is a register."""
+    """Like :func:`_runs`, for codes with several mnemonics, or only an internal name in nvdisasm: every source field
+    counts as a register."""
     found = {
         code: names.split()
         for code, _, names in (text.partition(": ") for text in evidence.get("several_mnemonics", ()))
@@ -223,7 +224,7 @@ _TABLES = Path(__file__).parent / "opcodes"
 
 @cache
 def table(number: int) -> Table | None:
-    """The table of an architecture by its number; ``None`` where none was derived."""
+    """Table of an architecture by its number; ``None`` if none was derived."""
     source = _TABLES / f"sm_{_SHARED.get(number, number)}.json"
     if not source.is_file():
         return None
@@ -231,4 +232,4 @@ def table(number: int) -> Table | None:
 
 
 _SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
-"""Architectures whose codes stand in the table of another, which holds what nvdisasm knows of either."""
+"""Architectures that share the table of another, which contains nvdisasm's codes of both."""

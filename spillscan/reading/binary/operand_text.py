@@ -1,12 +1,16 @@
-"""The text of an instruction: its modifiers and operands as nvdisasm prints them, of Turing and later.
+"""Text of an instruction: modifiers and operands as nvdisasm prints them, for Turing and later.
 
-The tables, data of ``operands/*.json``, are derived by ``fixtures/operands.py`` from what nvdisasm prints of machine
-words. Of each opcode they have two forms, its modifiers' and its operands'. A form is a text in which a field stands
-between braces, ``[form where it is not so, form where it is, condition]``, or ``{"all": [form, …]}``, one behind the
-other. A condition is the number of a bit, or ``81.3``: all of 3 bits from bit 81 on are set; with ``z`` behind it none
-is, with ``p`` one, with ``i`` the lowest alone. A field is a kind and where its bits are, the lowest first: ``R24`` or
-``x32.32``, a width behind the point where the kind has none of its own, and ``*2`` where it is to be shifted by 2.
-``?`` stands for what no word that was seen tells, and for what a table has in bits that say when, not what.
+The tables (``operands/*.json``) are derived by ``fixtures/operands.py`` from nvdisasm's output for machine words. They
+have two forms per opcode, for its modifiers and its operands. A form is one of:
+
+- a text with fields in braces
+- ``[form if false, form if true, condition]``
+- ``{"all": [form, …]}``: forms to concatenate
+
+A condition is the number of a bit, or ``81.3``: all of 3 bits from bit 81 on are set; with suffix ``z`` none is, with
+``p`` exactly one, with ``i`` only the lowest. A field is a kind and the places of its bits, lowest first: ``R24`` or
+``x32.32``, with a width after the point if the kind has none, and with ``*2`` to shift it by 2. ``?`` stands for text
+that no observed word determines, and for fields in the bits of guard and schedule.
 """
 
 from __future__ import annotations
@@ -22,31 +26,31 @@ from typing import Any, NamedTuple
 
 Form = str | list[Any] | dict[str, Any]
 Part = Callable[[int, int], str]
-"""Text of a word and of its target."""
+"""Prints a word, given the word and its branch target."""
 
 WIDTHS = {"R": 8, "P": 3, "Q": 3, "B": 4, "S": 3, "f": 32, "d": 32, "h": 16, "b": 16}
-"""Bits of a field by its kind: registers, predicates, uniform predicates, barriers of warps and of loads; numbers of 32
-bits, of 64 whose upper half alone is there, of 16."""
+"""Width of a field by its kind: registers, predicates, uniform predicates, convergence barriers, scoreboards; floats of
+32 bits, of 64 (upper half only), of 16 (IEEE and bfloat16)."""
 _NAMES = {"R": ("R", "RZ"), "P": ("P", "PT"), "Q": ("UP", "UPT"), "U": ("UR", "URZ")}
 _FIELD = re.compile(r"\{([A-Za-z])([\d.+*]*)\}")
 _SPECIAL = {"inf": "+INF", "-inf": "-INF", "-0": "-0.0"}
 UNKNOWN = "?"
 _BARRED = ((1 << 4) - 1 << 12) | ((1 << 17) - 1 << 105) & ~(1 << 109)
-"""Bits of the guard and of the schedule: an operand there was guessed from too few words."""
+"""Bits of the guard and of the schedule: operands there were derived from too few words."""
 _LONG = 1e9
-"""From this number on nvdisasm prints all digits and an exponent."""
+"""Magnitude from which nvdisasm prints all digits and an exponent."""
 
 
 class Text(NamedTuple):
-    """How one opcode is printed."""
+    """Printers of one opcode."""
 
     modifiers: Part
     operands: Part
 
 
 def number(kind: str, bits: int, width: int) -> str:
-    """The value of a field as it is printed. ``bits``: of it, without sign; of an offset in bytes 0 is not printed, nor
-    an empty set of barriers: ``m`` is one behind other operands, ``M`` one alone."""
+    """Printed value of a field. ``bits``: its unsigned value. Byte offsets of 0 and empty sets of barriers are not
+    printed; kind ``m`` is such a set after other operands, ``M`` one alone."""
     if kind in _NAMES:
         name, none = _NAMES[kind]
         return none if bits == (1 << width) - 1 else f"{name}{bits}"
@@ -82,7 +86,7 @@ def _real(kind: str, bits: int) -> str:
 
 
 def pieces(field: str, kind: str) -> list[tuple[int, int]]:
-    """Where the bits of a field are: lowest bit and width of each piece."""
+    """Lowest bit and width of each piece of a field."""
     found = []
     for piece in field.split("+"):
         at, _, width = piece.partition(".")
@@ -91,7 +95,7 @@ def pieces(field: str, kind: str) -> list[tuple[int, int]]:
 
 
 def bits_of(word: int, places: list[tuple[int, int]]) -> int:
-    """The value that stands there."""
+    """Value of the bits at ``places`` of a word, lowest piece first."""
     value = shift = 0
     for at, width in places:
         value |= (word >> at & (1 << width) - 1) << shift
@@ -100,7 +104,7 @@ def bits_of(word: int, places: list[tuple[int, int]]) -> int:
 
 
 def part(form: Form) -> Part:
-    """How a form is printed."""
+    """Printer of a form."""
     if isinstance(form, dict):
         parts = [part(each) for each in form["all"]]
         return lambda word, target: "".join(each(word, target) for each in parts)
@@ -140,11 +144,11 @@ def _filled(found: list[str], word: int, target: int) -> str:
 
 _TABLES = Path(__file__).parent / "operands"
 SHARED = {80: 86, 87: 86, 88: 86, 86: 89, 103: 100, 121: 120}
-"""Architectures whose words stand in the table of another, but for what their own holds."""
+"""Architectures that extend or override the table of another."""
 
 
 class Table(dict[int, Text | None]):
-    """By opcode; ``None`` of those that are not known."""
+    """Printers by opcode; ``None`` if unknown."""
 
     def __init__(self, forms: dict[str, list[Form]]) -> None:
         super().__init__()
@@ -158,7 +162,7 @@ class Table(dict[int, Text | None]):
 
 @cache
 def table(number: int) -> Table:
-    """Of an architecture; empty where none was derived."""
+    """Table of an architecture; empty if none was derived."""
     return Table(_forms(number))
 
 

@@ -1,5 +1,5 @@
-"""Live registers of the functions of cubins, and from which source lines; on request, since it takes two seconds for a
-million instructions."""
+"""Live registers of the functions of cubins, and their source lines; on request, since it takes two seconds per million
+instructions."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_s
 from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
 
 _PLACES = [place for place in range(64 * WORDS) if place != 1]
-"""Where slots stand in a set of registers: not for the stack pointer, which is live at the end."""
+"""Places for slots in a set of registers, except the stack pointer's, which is live at the end."""
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
-"""They put a constant into a register, or copy."""
+"""Mnemonics that copy, or put a constant into a register."""
 
 
 class Range(NamedTuple):
-    """Code around the peak through which some registers are live without a gap."""
+    """Code around the peak throughout which some registers are live."""
 
     registers: tuple[int, ...]
     begin: int
-    """Number of the first instruction."""
+    """Row of the first instruction."""
     end: int
-    """Behind the last."""
+    """Row after the last."""
     source: SourceLine | None
-    """Of the first: where they are written."""
+    """Source line of the first, which writes them."""
 
     def __str__(self) -> str:
-        """``R24 to R31, R40``."""
+        """Names of the registers: ``R24 to R31, R40``."""
         runs: list[list[int]] = []
         for register in self.registers:
             if runs and runs[-1][1] == register - 1:
@@ -50,30 +50,30 @@ class Range(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """What is live at each instruction of one function."""
+    """Live registers of one function, by instruction."""
 
     live: Live
     sources: list[SourceLine | None]
-    """Where each instruction comes from."""
+    """Source line of each instruction."""
     accesses: Counter[tuple[str, int]]
     """Loads and stores of memory by mnemonic and bytes per thread."""
     graph: Graph | None
-    """What may follow what."""
+    """Control-flow graph."""
     calls: int
-    """Of functions; ptxas uses calls as jumps, too, which are none."""
+    """Number of function calls, without those that ptxas uses as jumps."""
     opcodes: tuple[Sequence[str], NDArray[np.int64]]
-    """Mnemonics, and of each instruction the number of its own; one that is unknown has the number behind the last."""
+    """All mnemonics, and the index of each instruction's own; unknown ones have the index after the last."""
     effects: Effects
-    """What each instruction does to registers."""
+    """Registers read and written by each instruction."""
 
     def opcode(self, row: int) -> str:
-        """The mnemonic of an instruction; empty: unknown."""
+        """Mnemonic of an instruction; empty if unknown."""
         names, numbers = self.opcodes
         return names[numbers[row]] if numbers[row] < len(names) else ""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
-        """Source lines, with the most registers that are live at an instruction of each; the highest first."""
+        """Source lines with their maximum of live registers, highest first."""
         found: dict[SourceLine, int] = {}
         for source, count in zip(self.sources, self.live.counts.tolist(), strict=True):
             if source is not None:
@@ -82,7 +82,7 @@ class Pressure(NamedTuple):
 
     @property
     def ranges(self) -> list[Range]:
-        """What is live at the peak, the longest ranges first; registers with one range together."""
+        """Live ranges at the peak, largest (registers × instructions) first; registers with equal ranges together."""
         row = self.peak.address // INSTRUCTION
         found: dict[tuple[int, int], list[int]] = {}
         for register in (0, *range(2, MOST_REGISTERS)):  # R1 is the stack pointer
@@ -98,7 +98,7 @@ class Pressure(NamedTuple):
 
     @property
     def peak(self) -> LivePeak:
-        """The first instruction at which most registers are live."""
+        """First instruction with the maximum of live registers."""
         counted = self.live.counts
         row = int(counted.argmax())
         return LivePeak(
@@ -110,14 +110,14 @@ class Pressure(NamedTuple):
         )
 
     def demand(self, local: LocalTraffic) -> int | None:
-        """The most values that are live at once, in registers and in spill slots, which are live from a store to the
-        last load: as many registers as this order of instructions would take; ``None`` where slots are not known."""
+        """Maximum number of values live at once, in registers and in spill slots, which are live from a store to the
+        last load: the registers that this order of instructions needs without spills. ``None`` if slots are unknown."""
         slots = self._slots(local)
         return None if slots is None else int((self.live.counts + slots.counts).max())
 
     def values(self, local: LocalTraffic) -> tuple[int, list[Value]]:
-        """The instruction at which most values are live at once, and these values; those in spill slots are left out
-        where slots are not known."""
+        """Row of the instruction with the most live values, and these values; without those in spill slots if slots are
+        unknown."""
         slots, counts = self._slots(local), self.live.counts
         row = int((counts if slots is None else counts + slots.counts).argmax())
         found = [*in_registers(self.live, self.effects, row, self._copies)]
@@ -159,28 +159,28 @@ class Pressure(NamedTuple):
 
 
 class _Slots(NamedTuple):
-    """The spill slots of a function."""
+    """Spill slots of a function."""
 
     accesses: Sequence[SlotAccess]
     names: Sequence[tuple[int, int]]
     held: Sequence[Live]
-    """Where each is live; as many together as a set has places."""
+    """Liveness of the slots, in batches of as many as a set has places."""
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many are live, by instruction."""
+        """Number of live slots, by instruction."""
         found: NDArray[np.int64] = sum((each.counts - each.of(1) for each in self.held), np.int64(0))  # type: ignore[arg-type]
         return found
 
     def at(self, row: int) -> Iterator[tuple[int, int]]:
-        """Those that are live at an instruction."""
+        """Slots that are live at an instruction."""
         for first, each in enumerate(self.held):
             places = zip(self.names[first * len(_PLACES) :], _PLACES, strict=False)
             yield from (name for name, place in places if int(each.sets[row, place // 64]) >> place % 64 & 1)
 
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
-    """Functions of a cubin whose instructions have a table. Raises :class:`DamageError`."""
+    """Live registers of a cubin's functions; none if its architecture has no table. Raises :class:`DamageError`."""
     opcodes, known = table(cubin.number), registers(cubin.number)
     if opcodes is None or known is None:
         return

@@ -1,4 +1,4 @@
-"""Records of the functions of a file, with an issue for what keeps one from being read, in the order of the file."""
+"""Records of a file's functions, with an issue for each that cannot be read, in file order."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits
 from spillscan.reading.inputs.memory import Buffer, Pages
 
 FIRST_IN_DUMPS = 50
-"""Architecture: no tool at hand prints the code of older ones that is not read here."""
+"""First architecture that the available cuobjdump can still disassemble."""
 _MANY = 20
-"""Issues of damage that are kept for one file; the rest is counted."""
+"""Maximum number of issues shown per file; the rest is counted."""
 
 
 _COUNTED = {"damaged": "places are damaged", "unopened-member": "members are not opened"}
-"""What is said of those that are not shown, by the code of their issues."""
+"""Texts for issues that are not shown, by issue code."""
 
 
 class Summary:
-    """Issues of one file: the first ones, and what is only counted."""
+    """Issues of one file: the first in full, the rest as counts."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._hidden: Counter[str] = Counter()
         self._shown = 0
         self.counts: Counter[tuple[str, str]] = Counter()
-        """By the code of the issue and by what it is about."""
+        """Counts by issue code and subject."""
 
     def shown(self, records: Iterable[Record]) -> Iterator[Record]:
-        """What is stated of ``records``: everything, but of issues the first."""
+        """All ``records``, but of issues only the first."""
         for each in records:
             if isinstance(each, Issue):
                 self._hidden[each.code] += 1
@@ -47,7 +47,7 @@ class Summary:
             yield each
 
     def rest(self) -> Iterator[Issue]:
-        """What is only counted while the file is read."""
+        """Issues for the counts, after the file was read."""
         for arch, number in self._first("unknown-arch"):
             message = f"machine code not analysed for {arch}: {count(number, 'function')} without opcodes and spills"
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
@@ -66,7 +66,7 @@ class Summary:
                     yield issue_of(code, f"{hidden:,} {what}; {_MANY} are shown", "error", self._origin)
 
     def _first(self, code: str) -> Iterator[tuple[str, int]]:
-        """The counts by name; of more than are shown, the last stands for all the others."""
+        """Counts by subject; if there are too many, the last one sums up all the others."""
         ranked = sorted((what, number) for (of, what), number in self.counts.items() if of == code)
         yield from ranked[:_MANY]
         if rest := ranked[_MANY:]:
@@ -74,7 +74,7 @@ class Summary:
 
 
 def damages(found: Iterable[Damage], name: str) -> list[Issue]:
-    """Issues for what cannot be read of a file that the user calls so."""
+    """Issues for the data of file ``name`` that cannot be read."""
     origin = Origin(input=name, format=FORMAT)
     summary = Summary(origin)
     shown = summary.shown(damage(each.error, each.place, origin) for each in found)
@@ -89,9 +89,8 @@ def items(
     live: bool = False,
     texts: Callable[[Window, str], None] | None = None,
 ) -> Iterator[Record]:
-    """Every function and every module of one file, and an issue for what could not be read. ``name`` is what the user
-    calls it; ``live``: with the most registers that are live at once; ``texts`` gets each member that is text, with
-    its name."""
+    """Functions and modules of one file, and an issue for each part that cannot be read. ``name``: the file as the user
+    names it; ``live``: also find the peak of live registers; ``texts`` is called with each text member and its path."""
     reader = MemberReader(name, limits, len(buffer), live=live)
     summary = Summary(reader.origin)
     for each, contents in _read(reader, buffer, limits):
@@ -107,13 +106,13 @@ def ptx_of(buffer: Buffer, name: str, limits: Limits = DEFAULT) -> Iterator[tupl
     """(unit, text) of each PTX module of a file that can be decompressed."""
     for found in containers.images(Window(buffer), Budget(limits, len(buffer))):
         if isinstance(found, Intermediate) and found.form == "PTX":
-            with suppress(DamageError):  # an issue of the scan
+            with suppress(DamageError):  # the scan reports it
                 window = found.plain()
                 yield found.place.unit(name, ""), window.copy(0, window.size, "PTX")
 
 
 def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits = DEFAULT) -> Iterator[tuple[Cubin, Function]]:
-    """The functions of some names, each with its cubin; what cannot be read is an issue of the scan."""
+    """Functions named in ``symbols``, each with its cubin; unreadable ones are skipped, since the scan reports them."""
     for found in containers.images(Window(buffer), Budget(limits, len(buffer))):
         if isinstance(found, Image):
             with suppress(DamageError):
@@ -122,7 +121,7 @@ def cubins(buffer: Buffer, symbols: Collection[str], limits: Limits = DEFAULT) -
 
 
 def _read(reader: MemberReader, buffer: Buffer, limits: Limits) -> Iterator[tuple[Found, Contents]]:
-    """Everything that was found in a file, in order, with what is in it."""
+    """Everything found in a file, in order, with its contents."""
     window = Window(buffer)
     linked: set[Window] = set()
     held: list[tuple[int, Found]] = []
@@ -133,13 +132,13 @@ def _read(reader: MemberReader, buffer: Buffer, limits: Limits) -> Iterator[tupl
         yield from _several(reader, held, linked)
         held.clear()
         yield each[1], reader.read(each)
-    Pages().leave(buffer, len(buffer))  # the search went through all of them
+    Pages().leave(buffer, len(buffer))  # the search touched all pages
     yield from _several(reader, held, linked)
 
 
 def _stays(each: Found, buffer: Buffer) -> bool:
-    """Whether what was found lies in the file's own bytes, and stays there: anything else is unpacked where it is
-    found, and given up when the next is. A file that is no map is small, or was unpacked itself."""
+    """Whether a member's bytes are in the mapped file itself and stay valid; others are unpacked when found, and
+    released before the next. A file that is not mapped is small, or was itself unpacked."""
     if isinstance(buffer, bytes):
         return False
     return isinstance(each, Damage) or (isinstance(each, Member) and each.raw.buffer is buffer)
@@ -148,12 +147,12 @@ def _stays(each: Found, buffer: Buffer) -> bool:
 def _several(
     reader: MemberReader, every: Sequence[tuple[int, Found]], linked: set[Window]
 ) -> Iterator[tuple[Found, Contents]]:
-    """What is in members that stay where they are, by as many processes as pay. ``linked``: files that hold linked
-    code, as far as is known."""
+    """Contents of members in the mapped file, read by as many processes as pay off. ``linked``: files known to contain
+    linked code."""
     linked.update(each.file for _, each in every if isinstance(each, Image) and not each.relocatable)
 
     def waits(each: Found) -> bool:
-        """Whether what it says depends on the machine code before it."""
+        """Whether its contents depend on the machine code before it."""
         return isinstance(each, Intermediate) or (isinstance(each, Image) and each.relocatable and each.file in linked)
 
     first = [each for each in every if not waits(each[1])]

@@ -1,7 +1,7 @@
 """Data, attributes and functions that a function's code refers to, directly or through one another.
 
 Objects are numbered in the order in which a walk from the function meets them, so that two lists are equal only if the
-graphs of references are. A reference that cannot be followed is said to be unknown; it is never left out.
+graphs of references are. A reference that cannot be followed is reported as unknown, never left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ANONYMOUS = ("$", ".", "__unnamed_")
 """Names that ptxas makes for string literals and the like."""
 _WITHOUT_BYTES = (".nv.global", ".nv.shared", ".nv.local")
 _LOADS = {0xB82: (38, 0xFF), 0xAB9: (38, 0), 0x7AC: (37, 0xFF)}
-"""LDC, ULDC, LDCU: lowest bit of the offset in the bank; the index register if there is none."""
+"""LDC, ULDC, LDCU: lowest bit of the offset in the bank; number of the index register that means none."""
 _LOAD_BYTES = (1, 1, 2, 2, 4, 8, 16, 16)
 _NARROW = frozenset(
     [
@@ -67,13 +67,13 @@ _NARROW = frozenset(
 )
 """Instructions whose operand in a constant bank has 4 bytes."""
 _PLAIN_MULTIPLY = 0x24
-"""Low bits of the opcode of IMAD; those of IMAD.WIDE and IMAD.HI, whose operand may have 8 bytes, are others."""
+"""Low bits of the opcode of IMAD; IMAD.WIDE and IMAD.HI, whose operand may have 8 bytes, have others."""
 _MEET = 0x945
 _BRANCHES = (0x947, 0x547, 0x944, _MEET)
 """BRA, its uniform form, CALL.REL, BSSY."""
 _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 _MOVE, _MULTIPLY, _REACH = 0x7802, 0x7424, 256
-"""MOV and IMAD.MOV of a constant, without a guard; instructions that are looked back."""
+"""MOV and IMAD.MOV of a constant, without a guard; maximum instructions searched backwards."""
 _CONSTANTS, _POINTERS = 3, 4
 """Banks of ``__constant__`` variables, and of addresses of variables and functions."""
 _DRIVER_CONSTANTS = (
@@ -81,33 +81,33 @@ _DRIVER_CONSTANTS = (
     (90, 0x210, ((0, 0x30), (0x208, 0x210))),
     (70, 0x160, ((0, 0x30), (0x118, 0x120))),
 )
-"""By first arch: where parameters begin in bank 0; parts below that hold no address of constants."""
+"""First arch, offset of the parameters in bank 0, and ranges below it without addresses of constants."""
 _ABSOLUTE = (0x943, 0x94A)
-"""CALL.ABS, JMP: addresses that a relocation gives."""
+"""CALL.ABS, JMP: jumps to an address from a relocation."""
 _MANAGED = 4
 """Flag of a symbol: a ``__managed__`` variable."""
 
 
 class Object(NamedTuple):
-    """A function, a variable, or a part of a constant bank."""
+    """Function, variable, or part of a constant bank."""
 
     section: int
     begin: int
     size: int
     name: str
-    """Of a variable; empty if the compiler made it up."""
+    """Name of a variable; empty if the compiler generated it."""
     is_code: bool
 
 
 class Found(NamedTuple):
-    """What one function refers to."""
+    """References of one function."""
 
     references: list[tuple[int, str]]
-    """(byte offset in the code, what is put or read there), ascending."""
+    """(byte offset in the code, object placed or read there), ascending."""
     data: list[tuple[str, str]]
     """(label, value) of each attribute and object; ``#`` begins the digest of contents."""
     unknown: str
-    """Why some are unknown; empty: all are known."""
+    """Why some references are unknown; empty if all are known."""
 
 
 class ModuleReferences:
@@ -131,24 +131,24 @@ class ModuleReferences:
         return self.elf.names[section].decode("utf-8", "backslashreplace")
 
     def bank(self, number: int) -> int | None:
-        """The section of a constant bank of the whole module."""
+        """Section of a module-wide constant bank."""
         return self.elf.index(b".nv.constant%d" % number)
 
     @cached_property
     def banks(self) -> dict[int, int]:
-        """Sections of the constant banks of the whole module, by number."""
+        """Sections of the module-wide constant banks, by number."""
         found = ((number, self.bank(number)) for number in range(1, 18))
         return {number: section for number, section in found if section is not None}
 
     @cached_property
     def parameters(self) -> dict[int, int]:
-        """Sections of the parameters of each function, by its section."""
+        """Parameter section of each function, by its code section."""
         names = enumerate(self.elf.names)
         return {self.elf.owners[index]: index for index, name in names if name.startswith(b".nv.constant0.")}
 
     @cached_property
     def variables(self) -> dict[int, list[tuple[int, int, int]]]:
-        """(offset, size, number of the symbol) of the variables of each section, ascending."""
+        """(offset, size, symbol number) of the variables of each section, ascending."""
         rows = self.symbols.rows
         chosen = np.flatnonzero(np.isin(rows["info"] & 15, _OBJECTS) & (rows["size"] > 0))
         found: dict[int, list[tuple[int, int, int]]] = {}
@@ -158,7 +158,7 @@ class ModuleReferences:
         return {section: sorted(each) for section, each in found.items()}
 
     def variable(self, section: int, offset: int, size: int) -> Iterator[Object]:
-        """The variables that some bytes of a section belong to, else these bytes alone."""
+        """Variables that some bytes of a section belong to, and bytes that belong to none."""
         known = self.variables.get(section, [])
         reached = offset
         for value, length, number in known[max(0, bisect_right(known, (offset, 1 << 64, 0)) - 1) :]:
@@ -178,7 +178,7 @@ class ModuleReferences:
         return "" if name.startswith(_ANONYMOUS) else name + managed
 
     def target(self, number: int, addend: int) -> tuple[Object, int] | str:
-        """(what a symbol and an addend point into, offset in it); the symbol's name if no section has it."""
+        """(object that a symbol plus addend points into, offset in it); the symbol's name if it is in no section."""
         rows, name = self.symbols.rows, self.symbols.target(number).decode("utf-8", "backslashreplace")
         if number >= len(rows):
             return f"symbol {number}"
@@ -194,11 +194,11 @@ class ModuleReferences:
         return Object(section, value, size, self._called(number), False), addend
 
     def is_code(self, section: int) -> bool:
-        """Whether it is the code section of a function."""
+        """Whether a section is the code section of a function."""
         return self.name(section).startswith(".text.")
 
     def of(self, function: Function) -> Found:
-        """All that a function refers to."""
+        """All references of a function, transitively."""
         return _Walk(self).found(function)
 
     def digest(self, each: Object) -> str | None:
@@ -219,7 +219,7 @@ class ModuleReferences:
 
 
 class _Walk:
-    """One walk from a function to all that it refers to."""
+    """One walk from a function to everything that it refers to."""
 
     def __init__(self, module: ModuleReferences) -> None:
         self._module = module
@@ -233,7 +233,7 @@ class _Walk:
         self._number(start)
         data: list[tuple[str, str]] = []
         own: list[tuple[int, str]] = []
-        for each in self._open:  # grows while it is walked
+        for each in self._open:  # grows during the walk
             if not each.is_code:
                 data.append((self._label(each), self._contents(each)))
                 continue
@@ -282,7 +282,7 @@ class _Walk:
         return f"#{digest}" if not placed else f"#{_digest(digest.encode(), placed)}"
 
     def _relocated(self, section: int, begin: int, end: int) -> list[tuple[int, str]]:
-        """(offset, what is put there) of the relocations between two offsets of a section."""
+        """(offset, object placed there) of the relocations between two offsets of a section."""
         found = []
         for offset, kind, symbol, addend in self._module.relocations(section, begin, end):
             found.append((offset - begin, f"{kind} {self._put(symbol, addend)}"))
@@ -322,8 +322,8 @@ class _Walk:
         return sorted(found)
 
     def _from_banks(self, code: Wide, names: Sequence[str], placed: Container[int]) -> Iterator[tuple[int, str]]:
-        """What instructions read from constant banks of the whole module. ``placed``: rows with a relocation, which
-        says so itself in a file to be linked."""
+        """(offset, objects) that instructions read from module-wide constant banks. ``placed``: rows with a relocation,
+        which in relocatable code names the object itself."""
         module, banks = self._module, self._module.banks
         lows, highs = (column.view(np.uint64) for column in code.words())
         forms = lows >> np.uint64(9) & np.uint64(7)
@@ -356,8 +356,8 @@ class _Walk:
                 yield 16 * row, " ".join(f"{each.name or 'bank'} #{self._number(each)}" for each in parts)
 
     def _may_point(self, offset: int) -> bool:
-        """Whether the driver's part of bank 0 may hold the address of the module's constants there: below the
-        parameters, apart from dimensions, the stack and windows of memory."""
+        """Whether the driver's part of bank 0 may contain the address of the module's constants at ``offset``: below
+        the parameters, except dimensions, the stack and memory windows."""
         number = self._module.cubin.number
         parameters, others = next((base, parts) for first, base, parts in _DRIVER_CONSTANTS if number >= first)
         return offset < parameters and not any(begin <= offset < end for begin, end in others)
@@ -371,7 +371,7 @@ class _Indices:
 
     @cached_property
     def _begins(self) -> set[int] | None:
-        """Rows that branches go to; ``None``: some are unknown."""
+        """Rows of branch targets; ``None`` if some are unknown."""
         if any(name in _INDIRECT for name in self._names):
             return None
         opcodes, every = self._code.words()[0] & 0xFFF, np.arange(len(self._names))
@@ -389,7 +389,7 @@ class _Indices:
         return written
 
     def before(self, row: int, register: int) -> int | None:
-        """The constant that a register holds at an instruction; ``None``: unknown."""
+        """Constant in a register at an instruction; ``None`` if unknown."""
         if self._begins is None or self._writes is None:
             return None
         lows = self._code.words()[0].view(np.uint64)
@@ -405,7 +405,7 @@ class _Indices:
 
 
 def _leaving(code: Wide) -> list[int]:
-    """Instructions that go to an address outside of the function's code."""
+    """Rows of branches to addresses outside of the function's code."""
     every = np.arange(len(code.codes))
     opcodes, end = code.words()[0] & 0xFFF, 16 * len(every)
     goes = np.where(opcodes == _MEET, code.meetings(every), code.targets(every))
@@ -425,7 +425,7 @@ _MODULE = "module_references"
 
 
 def text_of(cubin: Cubin, function: Function) -> CodeText:
-    """The code of a function and all that it refers to, to be compared with another's."""
+    """Code of a function with all its references, for comparison with another's."""
     section, code = function.section, function.code
     runs: list[tuple[int, str, int]] = []
     for row, source in enumerate(cubin.lines.of(section, range(0, code.size, 16)) or ()):

@@ -1,6 +1,6 @@
 """Register tables: where each instruction names registers, and whether it reads or writes them.
 
-The tables, data of ``registers/*.json``, are derived by ``fixtures/registers.py`` from nvdisasm's own marks.
+The tables (``registers/*.json``) are derived by ``fixtures/registers.py`` from nvdisasm's own marks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from spillscan.reading.machine.liveness import WORDS, Effects
 
 _OPCODE_BITS = 0xFFF
 _SPREAD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
-"""Odd numbers by which the parts of a class are made one number."""
+"""Odd factors that hash the parts of a class into one number."""
 
 
 class Registers:
-    """The table of one architecture."""
+    """Register table of one architecture."""
 
     def __init__(self, opcodes: dict[str, Any]) -> None:
         self._masks = np.zeros((2, _OPCODE_BITS + 1), np.uint64)
-        """Bits of the low and of the high word that decide, by opcode."""
+        """Bits of the low and of the high word that decide the class, by opcode."""
         classes: list[tuple[int, int, int, str]] = []
         for code, (bits, values) in opcodes.items():
             opcode = int(code, 16)
@@ -46,14 +46,14 @@ class Registers:
             raise ValueError("two classes of instructions have one number")
         shapes: dict[int, int] = {}
         self.fields = fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
-        """Of each class: (lowest bit of the number, number of the shape, whether it is written)."""
+        """Fields of each class: (lowest bit of the register number, shape number, whether it is written)."""
         self.shapes = {
             number: [bit for bit in range(shape.bit_length()) if shape >> bit & 1] for shape, number in shapes.items()
         }
-        """Registers from the named one on, by the number of the shape."""
+        """Registers accessed, as offsets from the named one, by shape number."""
         most = max(map(len, fields_of))
         self._fields = np.zeros((most, len(classes), 3), np.int64)
-        """Bit, shape and whether it is written, of the n-th field of each class; shape 0: there is none."""
+        """Bit, shape and whether it is written, by field number and class; shape 0: no such field."""
         for number, fields in enumerate(fields_of):
             for place, field in enumerate(fields):
                 self._fields[place, number] = field
@@ -66,7 +66,7 @@ class Registers:
             self._sets[number, :MOST_REGISTERS] = np.frombuffer(moved, np.uint64).reshape(-1, WORDS)
 
     def classes(self, lows: Words, highs: Words) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The class of each instruction, an index of :attr:`fields`, and where it is not known."""
+        """Class of each instruction, an index of :attr:`fields`, and whether it is unknown."""
         low, high = lows.view(np.uint64), highs.view(np.uint64)
         codes = lows & _OPCODE_BITS
         keys = _key(codes.view(np.uint64), low & self._masks[0, codes], high & self._masks[1, codes])
@@ -74,7 +74,7 @@ class Registers:
         return at, self._keys[at] != keys
 
     def effects(self, lows: Words, highs: Words) -> Effects:
-        """What instructions do, given as two columns of words."""
+        """Registers read and written by instructions, which are given as columns of low and high words."""
         low, high = lows.view(np.uint64), highs.view(np.uint64)
         at, unknown = self.classes(lows, highs)
         read, written = (np.zeros((len(low), WORDS), np.uint64) for _ in range(2))
@@ -106,22 +106,21 @@ _TABLES = Path(__file__).parent / "registers"
 
 @cache
 def registers(number: int, file: str = "R") -> Registers | None:
-    """The table of an architecture by its number; ``None`` where none was derived. ``file``: of general registers, of
-    predicates (P), uniform registers (U), uniform predicates (Q)."""
+    """Table of an architecture by its number; ``None`` if none was derived. ``file``: R (general registers), P
+    (predicates), U (uniform registers) or Q (uniform predicates)."""
     entries = _known(number, file)
     return None if entries is None else Registers(entries)
 
 
 def _known(number: int, file: str) -> dict[str, Any] | None:
-    """Its own entries; of other than general registers, where it has none, those of its kin."""
+    """Entries of an architecture; except for general registers, those of its kin if it has none."""
     own = _entries(number, file)
     return _entries(_KIN.get(number, number), file) if own is None and file != "R" else own
 
 
 _KIN = {86: 80, 87: 80, 88: 80, 89: 80, 101: 100, 103: 100, 107: 100, 110: 100, 121: 120}
-"""Architectures whose predicates and uniform registers stand in the same places as another's, of which a table was
-derived (held against each other: sm_86 and sm_89 against sm_80, sm_103 against sm_100, sm_121 against sm_120: 600, 603,
-534 and 575 entries, no class is another)."""
+"""Architectures with the same predicate and uniform register fields as another that has a table (verified: sm_86 and
+sm_89 against sm_80, sm_103 against sm_100, sm_121 against sm_120: 600, 603, 534 and 575 entries, no class differs)."""
 
 
 def _entries(number: int, file: str) -> dict[str, Any] | None:
@@ -137,22 +136,22 @@ def _entries(number: int, file: str) -> dict[str, Any] | None:
 
 
 class Elsewhere(NamedTuple):
-    """Fields that an opcode has on another architecture, and was not seen to have on this one."""
+    """Fields that an opcode has on another architecture, but was not seen to have on this one."""
 
     bits: tuple[int, ...]
-    """That decide it there."""
+    """Bits that decide the fields there."""
     fields: Mapping[int, frozenset[int]]
-    """By their values: lowest bits of the fields."""
+    """Lowest bits of the fields, by value of ``bits``."""
 
     def of(self, word: int) -> frozenset[int]:
-        """What one word would have there."""
+        """Lowest bits of the fields that one word would have there."""
         return self.fields.get(sum((word >> bit & 1) << at for at, bit in enumerate(self.bits)), frozenset())
 
 
 @cache
 def elsewhere(number: int, file: str) -> Mapping[int, tuple[Elsewhere, ...]]:
-    """By opcode: what it has on other architectures under modifiers that nobody met on this one: words with them may
-    have it here, too. What it has there without any, words of this architecture were asked about."""
+    """By opcode: fields on other architectures with modifiers never seen on this one, which may have them, too. Fields
+    without modifiers are left out, since words of this architecture were tested for them."""
     own = _of(number, file)
     known = {code: frozenset().union(*each.fields.values()) for code, each in own.items()}
     found: dict[int, tuple[Elsewhere, ...]] = {}
@@ -167,7 +166,7 @@ def elsewhere(number: int, file: str) -> Mapping[int, tuple[Elsewhere, ...]]:
 
 @cache
 def _of(number: int, file: str) -> Mapping[int, Elsewhere]:
-    """Where the fields of a table's opcodes are, by the bits that decide."""
+    """Fields of a table's opcodes, by the bits that decide."""
     entries = (_known(number, file) or {}).items()
     return {int(code, 16): Elsewhere(tuple(bits), _places(values)) for code, (bits, values) in entries}
 

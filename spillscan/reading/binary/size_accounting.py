@@ -1,8 +1,8 @@
 """Bytes of a file by architecture, section, kernel and source of its GPU code, as stored and unpacked.
 
 Entries that are compressed together share their stored bytes in proportion to the unpacked ones, and so do all bytes of
-a compressed file. Bytes that are no GPU code are one sum per file that holds any, and one of the rest of the input: the
-stored sums add up to its size.
+a compressed file. Bytes other than GPU code are one sum per file with GPU code, and one for the rest of the input, so
+that the stored sums add up to its size.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _KINDS = (
 )
 """Contents of a cubin's sections by the beginning of their names."""
 _MOST_DOTS = 8
-"""In the name of a section, before that of its function."""
+"""Maximum dots in the name of a section before that of its function."""
 
 
 class Key(NamedTuple):
     """The group that bytes are counted in; empty: does not apply."""
 
     member: str = ""
-    """The file in an archive that holds them: ``lib/a.so``."""
+    """File in an archive that contains them: ``lib/a.so``."""
     unit: str = ""
-    """The source or object that they were compiled from."""
+    """Source or object that they were compiled from."""
     form: str = ""
     """``SASS``, ``PTX`` or ``LTO-IR``."""
     arch: str = ""
@@ -54,11 +54,11 @@ class Key(NamedTuple):
     symbol: str = ""
     """Their kernel or device function."""
     section: str = ""
-    """The section's name without the function's, or what else they are."""
+    """Name of the section without the function's, or another label."""
 
     @property
     def kind(self) -> str:
-        """Contents of such a section."""
+        """Kind of the section's contents."""
         return _kind(self.form, self.section)
 
 
@@ -83,7 +83,7 @@ class Copy:
 
     key: Key
     digest: str
-    """Equal for equal code (:meth:`~spillscan.reading.binary.cubin.Cubin.digest_of`)."""
+    """Digest of the code (:meth:`~spillscan.reading.binary.cubin.Cubin.digest_of`)."""
     entry: bool
     """Whether it is a kernel."""
     code_bytes: int
@@ -115,7 +115,7 @@ class Weight:
 
 
 def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = True, copies: bool = False) -> Weight:
-    """Sizes of a file that has ``stored_bytes`` on disk, where it may be compressed. ``symbols``: by function, too;
+    """Sizes of a file that has ``stored_bytes`` on disk, possibly compressed. ``symbols``: also by function;
     ``copies``: also digests of the functions' code."""
     window, weight = Window(buffer), Weight()
     sizer = _Sizer(weight, symbols, copies)
@@ -131,7 +131,7 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
     for file, group in groupby(members(), key=lambda member: member.file):
         sizer.add(file, group)
     rest, host = stored_bytes - weight.stored_bytes, Key(section=HOST)
-    if host in weight.sums:  # what rounding left
+    if host in weight.sums:  # rounding remainder
         weight.add(host, rest, 0)
     elif rest or not weight.sums:
         plain = max(rest, window.size - weight.plain_bytes)
@@ -155,7 +155,7 @@ class _Sizer:
         self._scratch, self._pages = Scratch(), Pages()
 
     def add(self, file: Window, members: Iterable[Member]) -> None:
-        """The members of one file, and its rest as one sum."""
+        """Add the members of one file, and the rest of it as one sum."""
         parts: dict[tuple[int, int], _Stored] = {}
         name, density = "", 1.0
         for member in members:

@@ -1,5 +1,5 @@
-"""Symbols of a cubin: what its functions are called, and where callees stand in the code of a kernel;
-the sections that belong to functions, and the references that they name."""
+"""Symbols of a cubin: names of its functions, and offsets of callees in a kernel's code; also the sections of each
+function, and its texture, surface and sampler references."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spillscan.reading.binary.elf import FUNC, SYMTAB, Elf
 from spillscan.reading.binary.window import DamageError, Window
 
 _ENTRY = 0x10
-"""In a symbol's ``st_other``: a kernel."""
+"""Bit of a symbol's ``st_other`` that marks a kernel."""
 
 
 class Symbols:
-    """Those of one cubin. Raises :class:`DamageError` where it has none."""
+    """Symbols of one cubin. Raises :class:`DamageError` if it has none."""
 
     def __init__(self, elf: Elf) -> None:
         tables = np.flatnonzero(elf.sections["type"] == SYMTAB)
@@ -28,25 +28,25 @@ class Symbols:
         self._section = int(tables[0])
         self._targets: dict[int, bytes] = {}
         self.rows: NDArray[Any] = elf.symbols(self._section)
-        """:data:`~spillscan.reading.binary.elf.SYMBOL`."""
+        """Records of type :data:`~spillscan.reading.binary.elf.SYMBOL`."""
         self.homes: list[int] = self.rows["section"].tolist()
-        """Number of the section that each is in."""
+        """Index of the section of each symbol."""
         self.are_kernels: list[bool] = (self.rows["other"] & _ENTRY != 0).tolist()
-        """Of functions."""
+        """Whether each symbol of a function is a kernel."""
 
     def title(self, number: int) -> bytes:
-        """The name of one symbol, with NUL behind it; empty where there is no such symbol."""
+        """Name of one symbol, followed by NUL; empty if there is no such symbol."""
         if number >= len(self.rows):
             return b""
         begin = self._places[number]
         return self._strings[begin : self._strings.find(b"\0", begin) + 1]
 
     def name(self, place: int) -> bytes:
-        """What stands there among the names of symbols."""
+        """Name of a symbol at offset ``place`` of the string table."""
         return self._strings[place : self._strings.find(b"\0", place)]
 
     def target(self, number: int) -> bytes:
-        """The canonical name of what a relocation points at: of a symbol; of one without a name, its section's."""
+        """Canonical name of a relocation's target: the symbol's, or its section's if it has none."""
         name = self._targets.get(number)
         if name is None:
             name = b""
@@ -60,7 +60,7 @@ class Symbols:
 
     @cached_property
     def functions(self) -> dict[str, NDArray[Any]]:
-        """Those of functions, by field."""
+        """Symbols of functions, by field."""
         rows = (self.rows["info"] & 15 == FUNC).nonzero()[0]
         return {field: self.rows[field][rows] for field in ("section", "other", "value", "name")}
 
@@ -73,7 +73,7 @@ class Symbols:
 
     @cached_property
     def inner(self) -> dict[int, list[tuple[int, int]]]:
-        """Functions that do not begin where their section does: offset and place of the name, ascending, by section."""
+        """Functions that do not begin with their section: (offset, place of the name), ascending, by section."""
         mine = (self.functions["value"] > 0).nonzero()[0]
         columns = (self.functions[each][mine].tolist() for each in ("section", "value", "name"))
         found: dict[int, list[tuple[int, int]]] = {}
@@ -88,46 +88,47 @@ class Symbols:
 
     @cached_property
     def _strings(self) -> bytes:
-        """Names of symbols, each with NUL behind it."""
+        """Names of symbols, each followed by NUL."""
         link = int(self._elf.sections[self._section]["link"])
         if link >= len(self._elf.sections):
             raise DamageError("a symbol table without names", self._elf.window.start)
         return b"".join((self._elf.contents(link).whole, b"\0"))
 
 
-# Sections of a cubin that belong to functions, each by the number of its function's code section.
+# Sections of a cubin that belong to functions, by index of the function's code section.
 
 CODE = b".text."
-"""What stands before a function's name in that of its section."""
+"""Beginning of a code section's name, before the function's."""
 _ALLOCATED, _EXECUTABLE = 2, 4
 _OWNER = 0xFFFFFF
 _BANKS = frozenset({0, 1, 2, 4, 14, 16})
-"""Those that belong to functions (CUDA 4 to 13; in public wheels 0 and 2 alone)."""
+"""Constant banks that belong to functions (CUDA 4 to 13; only 0 and 2 in public wheels)."""
 _TEXT, _INFO, _CONSTANT, _SHARED, _LOCAL = (
     int.from_bytes(head, "little") for head in (CODE, b".nv.info", b".nv.cons", b".nv.shar", b".nv.loca")
 )
-"""How the names of sections begin, as :attr:`Elf.heads` has it."""
+"""Beginnings of section names, as in :attr:`Elf.heads`."""
 _TEXT_MASK = (1 << 8 * len(CODE)) - 1
 
 
 class Sections(NamedTuple):
-    """Code sections, and what belongs to each, by its number."""
+    """Code sections, and the sections that belong to each, by its index."""
 
     text: list[int]
     infos: dict[int, Window]
     shared: dict[int, tuple[int, int]]
-    """Bytes, and their alignment."""
+    """(bytes, alignment)."""
     local: dict[int, int]
     banks: dict[int, list[tuple[int, int]]]
     """(bank, bytes)."""
     constants: dict[int, list[int]]
-    """Sections of the constants that the compiler gave it; its parameters (bank 0) are empty in a file."""
+    """Sections of compiler-generated constants; parameters (bank 0) are empty in a file."""
     strange: int = 0
-    """Sections of memory that belong to functions, and are called as none of these."""
+    """Number of memory sections of functions with none of these names."""
 
 
 def sections_of(elf: Elf) -> Sections:
-    """Those of one cubin; of several of one kind for a function the last, but for constant banks."""
+    """Function sections of one cubin. If a function has several of one kind, the last one counts, except for constant
+    banks."""
     heads, owners, sizes = elf.heads, elf.owners, elf.sizes
 
     def named(head: int) -> list[int]:
@@ -167,24 +168,24 @@ def sections_of(elf: Elf) -> Sections:
 
 
 def _bank(letters: bytes) -> int | None:
-    """The number in the name of a function's constant bank; ``None`` where it is none."""
+    """Number in the name of a function's constant bank; ``None`` if there is none."""
     bank, dot, _ = letters.partition(b".")
     return int(bank) if dot and bank.isdigit() else None
 
 
 _LAST_ARCH = 89
 _TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
-"""Kinds of symbols."""
+"""Symbol types of references."""
 _BANK_RELOCATIONS = b".rel.nv.constant0."
 _REL = np.dtype([("offset", "<u8"), ("info", "<u8")])
 
 
 class References(NamedTuple):
-    """How many texture, surface and sampler references a function names: symbols of their own kinds, which relocations
-    of constant bank 0 name.
+    """Numbers of texture, surface and sampler references of a function: symbols of these types in relocations of
+    constant bank 0.
 
-    Equal to what ptxas prints up to sm_89. From sm_90 on it prints none, and the relocations name no symbols. Objects
-    that a kernel is given (bindless) are no references: they stand in no cubin, and there is no figure.
+    Equal to ptxas's output up to sm_89. From sm_90 on ptxas prints none, and the relocations name no symbols. Bindless
+    objects, which are passed to a kernel, do not count, since no cubin contains them.
     """
 
     textures: int
@@ -193,7 +194,7 @@ class References(NamedTuple):
 
 
 def references_by_section(elf: Elf, symbols: NDArray[Any], number: int) -> dict[int, References]:
-    """By code section; functions without references are left out. ``number``: of the architecture."""
+    """References by code section; functions without any are left out. ``number``: of the architecture."""
     kinds = symbols["info"] & 15
     if number > _LAST_ARCH or not ((kinds >= _TEXTURE) & (kinds <= _SURFACE)).any():
         return {}

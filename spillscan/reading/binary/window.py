@@ -1,7 +1,7 @@
-"""What a file may claim: offsets and sizes are checked before use, and what it makes of itself is bounded.
+"""Bounds-checked access to untrusted files: offsets and sizes are checked before use, and expansion is limited.
 
-A window is a part of a file's bytes that cannot be left. Limits bound what is decompressed and how deep containers
-nest.
+A window is a part of a file's bytes; reads outside of it fail. Limits bound decompressed bytes and the nesting of
+containers.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class DamageError(Exception):
         super().__init__(what, offset)
         self.what = what
         self.offset = offset
-        """Byte offset in the buffer that holds the damaged thing."""
+        """Byte offset of the damage in its buffer."""
 
     def __str__(self) -> str:
         return f"{self.what} at offset {self.offset:#x}"
 
 
 class UnopenedError(DamageError):
-    """Something that is packed in a way that is not opened here: what it holds is not known."""
+    """Data packed in a way that is not opened here, so that its contents are unknown."""
 
 
 class LimitError(UnopenedError):
-    """More than a limit allows."""
+    """Input that exceeds a limit."""
 
     def __init__(self, what: str, key: str, offset: int) -> None:
         super().__init__(what, offset)
         self.key = key
-        """Which raises it."""
+        """Policy key that raises the limit."""
 
 
 class Window:
@@ -56,11 +56,11 @@ class Window:
 
     @property
     def end(self) -> int:
-        """Of the window, in the buffer."""
+        """End of the window in the buffer."""
         return self.start + self.size
 
     def check(self, offset: int, size: int, what: str) -> None:
-        """Raise :class:`DamageError` unless ``size`` bytes stand at ``offset``."""
+        """Raise :class:`DamageError` unless the window contains ``size`` bytes at ``offset``."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit into {self.size}", self.start)
 
@@ -98,7 +98,7 @@ class Window:
         return np.frombuffer(self.buffer, kind, count, self.start + offset)
 
     def find(self, text: bytes, offset: int = 0) -> int:
-        """Where ``text`` stands first from ``offset`` on; -1: nowhere."""
+        """First offset of ``text`` from ``offset`` on; -1 if there is none."""
         found = find(self.buffer, text, self.start + offset, self.end)
         return found - self.start if found >= 0 else -1
 
@@ -123,36 +123,36 @@ def _structure(form: str) -> struct.Struct:
 
 MIB = 1 << 20
 _MOST_BEGINNINGS = 1 << 16
-"""Places of one input where something packed may begin, and a look tells that nothing does."""
+"""Maximum number of places in one input that are checked for the beginning of packed data."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds for one input. A genuine fatbin member shrinks to a tenth, rarely to a two-hundredth (zstd)."""
+    """Limits for one input. Genuine fatbin members compress to a tenth, rarely to 1/200 (zstd)."""
 
     ratio: int = 128
-    """Most bytes that one stored byte may become."""
+    """Maximum decompressed bytes per stored byte."""
     free_bytes: int = 64 * MIB
-    """What any input, and each of its members, may become whatever its size."""
+    """Decompressed bytes allowed for any input, and each of its members, whatever its size."""
     member_bytes: int = 4096 * MIB
     """Largest decompressed member of a container."""
     total_bytes: int = 1 << 40
-    """Most bytes decompressed from one input."""
+    """Maximum bytes decompressed from one input."""
     depth: int = 6
-    """Most containers inside each other: a wheel in a zip with a static library with an object with a fatbin is 5."""
+    """Maximum nesting of containers: a wheel in a zip with a static library with an object with a fatbin is 5."""
     members: int = 1 << 17
-    """Most members of all containers of one input."""
+    """Maximum members of all containers of one input."""
     free_functions: int = 1 << 16
-    """Functions that any input may hold, whatever its size."""
+    """Functions allowed in any input, whatever its size."""
     bytes_per_function: int = 32
-    """Beyond these: stored bytes of the input that one function takes at least."""
+    """Minimum stored bytes of the input per function beyond these."""
 
 
 DEFAULT = Limits()
-"""Of any input, where no option says otherwise."""
+"""Limits for inputs unless an option overrides them."""
 
 
 class Budget:
-    """What is left of the limits while one input is read. Its errors name the policy key that raises the limit."""
+    """Remaining limits while one input is read. Errors name the policy key that raises the limit."""
 
     def __init__(self, limits: Limits, input_bytes: int) -> None:
         self.limits = limits
@@ -162,14 +162,14 @@ class Budget:
         self._met: set[str] = set()
 
     def room(self, stored: int, offset: int) -> int:
-        """Most bytes that ``stored`` compressed bytes may become now; raises where that is nothing."""
+        """Maximum decompressed size of ``stored`` bytes now; raises :class:`LimitError` if it is 0."""
         room = self._room(stored)
         if room <= 0:
             raise self.excess(stored, offset)
         return room
 
     def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
-        """What to say where ``stored`` bytes become more than :meth:`room`; ``size``: as many as they claim."""
+        """Error for ``stored`` bytes that decompress to more than :meth:`room`. ``size``: the size that they claim."""
         limits = self.limits
         key, most = "ratio", f"{limits.ratio:,} times its size"
         if limits.member_bytes <= self._room(stored):
@@ -178,7 +178,7 @@ class Budget:
         return LimitError(f"{claim} more than {most}", key, offset)
 
     def is_new(self, error: DamageError) -> bool:
-        """Whether it is to be said: of what one limit keeps from being read, the first stands for all."""
+        """Whether to report an error: of those from one limit only the first is reported."""
         if not isinstance(error, LimitError):
             return True
         known = error.key in self._met
@@ -186,20 +186,20 @@ class Budget:
         return not known
 
     def try_beginning(self, offset: int) -> None:
-        """Account for a place that may be the beginning of something packed; raises where they are too many."""
+        """Count a place that may be the beginning of packed data; raises :class:`LimitError` if there are too many."""
         self._beginnings -= 1
         if self._beginnings < 0:
             what = f"more than {_MOST_BEGINNINGS} places look like the beginning of something packed"
             raise LimitError(what, "beginnings", offset)
 
     def take(self, size: int, stored: int, offset: int) -> None:
-        """Account for a member of ``size`` bytes; raises where that is too much."""
+        """Charge a member of ``size`` bytes; raises :class:`LimitError` if that is too much."""
         if size > self.room(stored, offset):
             raise self.excess(stored, offset, size)
         self._left -= size
 
     def enter(self, depth: int, offset: int) -> None:
-        """Account for a container or member; raises where they are too many or too deep."""
+        """Count a container or member; raises :class:`LimitError` if there are too many, or nesting is too deep."""
         self._members -= 1
         if self._members < 0:
             what = f"it holds more than {count(self.limits.members, 'member')}"
@@ -214,7 +214,7 @@ class Budget:
 
 
 def leb(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number of 64 bits, and where it ends. Raises :class:`IndexError` where none does."""
+    """Unsigned LEB128 number of 64 bits, and its end offset. Raises :class:`IndexError` if it has no end."""
     value = shift = 0
     while True:
         byte = data[at]

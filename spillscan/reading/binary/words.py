@@ -2,14 +2,14 @@
 
 Volta and later (128 bits, two little-endian words a, b): opcode a[0:12], guard a[12:16], target register a[16:24],
 sources a[24:32], a[32:40], b[0:8]; STL and LDL: offset a[40:64], width b[9:12], ``.LU`` b[20:23] = 3, uniform register
-a[32:40] where b[27]; branches: words to skip a[34:64] + b[0:18], from sm_90 on in quarters with a[16:24] as low byte,
-condition b[23:27], uniform condition where b[27].
+a[32:40] if b[27]; branches: words to skip a[34:64] + b[0:18], from sm_90 on in quarters with a[16:24] as low byte,
+condition b[23:27], uniform condition if b[27].
 
 Maxwell and Pascal (64 bits, a control word before every three): opcode a[51:64], guard a[16:20], target register
 a[0:8], sources a[8:16], a[20:28], a[39:47]; STL and LDL: offset a[20:44], width a[48:51], ``.LU`` a[44:46] = 1;
 branches: bytes to skip a[20:44], condition a[0:5].
 
-Each statement was held against the text of cuobjdump, instruction by instruction (``tests/oracle/binary_oracle.py``).
+Each field was verified against the text of cuobjdump, instruction by instruction (``tests/oracle/binary_oracle.py``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FIRST_WITH_LOW_BYTE = 90
 
 
 class Wide:
-    """128-bit instructions of one function, or of several that stand one behind the other; a row each."""
+    """128-bit instructions of one function, or of several adjacent ones, one per row."""
 
     bytes_per_instruction = group_bytes = 16
-    """The second: after so many the encoding begins again, where a function may begin."""
+    """``group_bytes``: period of the encoding; functions begin at multiples of it."""
     stored = "b"
-    """The field of the register that STL stores."""
+    """Field of the register that STL stores."""
 
     def __init__(self, code: Window, number: int, selectors: Selectors) -> None:
         self.start = code.start
@@ -50,7 +50,7 @@ class Wide:
             selectors.choose(self.codes, (self._lows, self._highs))
 
     def part(self, offset: int, size: int) -> Wide:
-        """The same of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
+        """Part of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
         part, rows = copy(self), slice(offset // 16, (offset + size) // 16)
         part.start = self.start + offset
         part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
@@ -58,7 +58,7 @@ class Wide:
         return part
 
     def words(self) -> tuple[Words, Words]:
-        """The low words, and the high ones."""
+        """Low words, and high words."""
         return self._lows, self._highs
 
     def rows_before(self, offset: int) -> int:
@@ -70,15 +70,15 @@ class Wide:
         return rows * 16
 
     def addresses(self, rows: Words) -> Words:
-        """Byte offsets in the function."""
+        """Byte offsets of rows in the function."""
         return rows * 16
 
     def guards(self, rows: Words) -> Words:
-        """Predicate, plus 8 where it is negated; 7: none."""
+        """Guard predicate, plus 8 if negated; 7: none."""
         return self._lows[rows] >> 12 & 15
 
     def targets(self, rows: Words) -> Words:
-        """Where branches go, as byte offsets in the function."""
+        """Branch targets, as byte offsets in the function."""
         steps = self._lows[rows] >> 34 & 0x3FFFFFFF | self._highs[rows] << 46 >> 16
         if self._low_byte:
             steps = steps << 8 | self._lows[rows] >> 16 & 0xFF
@@ -86,33 +86,33 @@ class Wide:
         return found
 
     def meetings(self, rows: Words) -> Words:
-        """Of BSSY: where warps meet, as byte offsets in the function. The low byte holds its barrier, and what stands
-        above its low word is no part of it (``.RECONVERGENT``, sm_100 and later)."""
+        """Reconvergence points of BSSY, as byte offsets in the function. The low byte contains its barrier, and bits
+        above its low word are no part of the target (``.RECONVERGENT``, sm_100 and later)."""
         found: Words = rows * 16 + 16 + (self._lows[rows] >> 34) * 4
         return found
 
     def conditions(self, rows: Words) -> Flags:
-        """Whether a branch has a condition beside its guard."""
+        """Whether a branch has a condition besides its guard."""
         high = self._highs[rows]
         found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
         return found
 
     def local(self, rows: Words) -> Words:
-        """Of STL and LDL: their fields as one number, as ``machine/local.py`` has it; whether it is a store,
-        predicated and annotated is not among them."""
+        """Fields of STL and LDL as one number, as in ``machine/accesses.py``, without the store, predicated and
+        annotated bits."""
         low, high = self._lows[rows], self._highs[rows]
         found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
         found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
         return found
 
     def registers(self, letter: str, rows: Words) -> Words:
-        """One register field: d (target), a, b, c."""
+        """Numbers in one register field: d (target), a, b, c."""
         if letter == "c":
             return self._highs[rows] & 0xFF
         return self._lows[rows] >> {"d": 16, "a": 24, "b": 32}[letter] & 0xFF
 
     def naming(self, register: int) -> Words:
-        """Rows where any of a, b and c is that register, should these be register fields."""
+        """Rows in which field a, b or c has that number, even if it is no register field of the opcode."""
         octets = self._pairs.view(np.uint8).reshape(-1, 16)
         named = octets[:, 3] == register
         for place in (4, 8):
@@ -121,12 +121,12 @@ class Wide:
         return found
 
     def immediates(self, rows: Words) -> Words:
-        """The 32-bit constant in the place of the second source."""
+        """32-bit constants in place of the second source."""
         return self._lows[rows] >> 32
 
 
 class Narrow:
-    """64-bit instructions, three behind each control word: Maxwell and Pascal."""
+    """64-bit instructions, three after each control word: Maxwell and Pascal."""
 
     bytes_per_instruction = 8
     stored = "d"
@@ -140,7 +140,7 @@ class Narrow:
         self._all: Words = words.view("<i8")
         self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
         codes = self.codes.view("<u8")
-        for place in range(3):  # behind each control word
+        for place in range(3):  # after each control word
             np.right_shift(words[place + 1 :: 4], np.uint64(51), out=codes[place::3])
         if selectors.bits:
             selectors.choose(self.codes, (self._words(np.arange(len(self.codes))),))
