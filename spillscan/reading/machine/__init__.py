@@ -1,1 +1,1 @@
-"""What machine code means: control flow, loops, local memory, spills, operands; of dumps and binaries alike."""
+"""Analysis of machine code: control flow, loops, local memory, spills, operands; for disassembly and binaries alike."""

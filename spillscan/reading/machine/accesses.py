@@ -1,9 +1,9 @@
-"""What STL and LDL instructions touch: how many bytes, by which kind of address; in words, and as one number.
+"""Accesses by STL and LDL: bytes and kind of address, as records and packed into one number.
 
-A column of numbers is small and quick, and few of them are distinct. The parts of a number, from the lowest bit on:
-base register (8 bits), address not understood, 7 bits of zero, whether there is a uniform address register, width (3
-bits, see :data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset. The accesses of one function
-are columns of such numbers; their records are made when they are looked at.
+Columns of numbers are small and fast, and few numbers are distinct. The parts of a number, from the lowest bit on: base
+register (8 bits), address unknown, 7 bits of zero, whether there is a uniform address register, width (3 bits, see
+:data:`WIDTHS`), last use, store, predicated, annotated, and the signed offset. The accesses of one function are columns
+of such numbers; records are made on demand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WIDTHS = (1, 1, 2, 2, 4, 8, 16, 32)
 """Bytes by the width field of the machine word: U8, S8, U16, S16, 32, 64, 128; 256 by analogy."""
 
 _BY_MODIFIER = {b"U8": 1, b"S8": 1, b"U16": 2, b"S16": 2, b"64": 8, b"128": 16, b"256": 32}
-"""Bytes; an access without one of these moves one register."""
+"""Bytes by modifier; an access without one of these moves one register."""
 
 REGISTER_BYTES = 4
 
@@ -36,12 +36,12 @@ LAST_USE = b"LU"
 STACK_POINTER = b"R1"
 
 _OFFSET_BITS = 24
-"""Of an address in a machine word."""
+"""Bits of the address offset in a machine word."""
 
 BASE, UNIFORM, LAST_USE_BIT, STORE, PREDICATED, ANNOTATED = 0xFF, 1 << 16, 1 << 20, 1 << 21, 1 << 22, 1 << 23
-"""Parts of the number."""
+"""Masks of parts of the number."""
 WIDTH_AT = 17
-"""Its lowest bit that belongs to the width."""
+"""Lowest bit of its width."""
 NOT_UNDERSTOOD, _OFFSET_AT = 1 << 8, 24
 _STACK, _NO_BASE = 1, 255
 _FORMS: dict[AddressForm, int] = {
@@ -52,11 +52,11 @@ _FORMS: dict[AddressForm, int] = {
     "uniform": UNIFORM | _NO_BASE,
     "unknown": NOT_UNDERSTOOD,
 }
-"""Numbers of addresses; of the registers that may be a base, one stands for all."""
+"""Numbers of address forms; register 0 stands for any base register."""
 
 
 class Target(NamedTuple):
-    """What an access touches, as far as its text says."""
+    """Bytes and address of an access, as far as its text gives them."""
 
     bytes: int
     form: AddressForm
@@ -65,18 +65,18 @@ class Target(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What one access says of itself."""
+    """One access, as its instruction encodes it."""
 
     store: bool
-    """STL, else LDL."""
+    """STL if true, else LDL."""
     predicated: bool
     annotated: bool
-    """ptxas marked it as a spill."""
+    """Whether ptxas marked it as a spill."""
     target: Target
 
 
 def number(access: Access) -> int:
-    """An access as a number."""
+    """Pack an access into a number."""
     bytes_, form, slot, last_use = access.target
     found = _FORMS[form] | WIDTHS.index(bytes_) << WIDTH_AT | (slot or 0) << _OFFSET_AT
     found |= last_use * LAST_USE_BIT | access.store * STORE
@@ -85,7 +85,7 @@ def number(access: Access) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def access(number: int) -> Access:
-    """What a number says."""
+    """Unpack an access from a number."""
     store = bool(number & STORE)
     base, slot = number & BASE, None
     form: AddressForm
@@ -97,14 +97,14 @@ def access(number: int) -> Access:
         form, slot = "stack", number >> _OFFSET_AT
     else:
         form = "absolute" if base == _NO_BASE else "register"
-    last_use = bool(number & LAST_USE_BIT) and not store  # there is no STL.LU: the bit is another field's
+    last_use = bool(number & LAST_USE_BIT) and not store  # there is no STL.LU: the bit belongs to another field
     target = Target(WIDTHS[number >> WIDTH_AT & 7], form, slot, last_use)
     return Access(store, bool(number & PREDICATED), bool(number & ANNOTATED), target)
 
 
 @lru_cache(maxsize=1 << 16)
 def target(modifiers: bytes, operands: bytes) -> Target:
-    """Read ``.LU.64`` and `` R4, [R1+0x10]``."""
+    """Parse modifiers and operands of an access: ``.LU.64`` and `` R4, [R1+0x10]``."""
     parts = modifiers.split(b".")
     width = next((_BY_MODIFIER[part] for part in parts if part in _BY_MODIFIER), REGISTER_BYTES)
     match = grammar.line("address").search(operands)
@@ -118,7 +118,7 @@ def target(modifiers: bytes, operands: bytes) -> Target:
         form = "register+uniform" if register else "uniform"
     elif register == STACK_POINTER:
         slot = int(offset.lstrip(b"+"), 16) if offset else 0
-        if slot.bit_length() > _OFFSET_BITS:  # no instruction holds it
+        if slot.bit_length() > _OFFSET_BITS:  # not encodable in one instruction
             return Target(width, "unknown", None, LAST_USE in parts)
         form = "stack"
     else:
@@ -127,27 +127,27 @@ def target(modifiers: bytes, operands: bytes) -> Target:
 
 
 class Part(NamedTuple):
-    """The accesses of the function itself, or of one callee in its listing. Few are distinct: a row each, in three
-    columns, since large kernels have thousands."""
+    """Accesses of the function itself, or of one callee in its listing: the distinct ones, in three columns, since
+    large kernels have thousands."""
 
     number: int
     """0: the function itself."""
     begin: int
-    """Its first access."""
+    """Index of its first access."""
     numbers: array[int]
-    """What each says, as :func:`spillscan.reading.machine.accesses.number` has it."""
+    """Distinct accesses, packed by :func:`spillscan.reading.machine.accesses.number`."""
     counts: tuple[int, ...]
-    """How many there are of each."""
+    """Number of accesses equal to each."""
     kinds: tuple[AccessClass, ...]
-    """What each is."""
+    """Class of each."""
 
     def traffic(self, kind: AccessClass | None = None) -> Traffic:
-        """Its accesses of one class (``None``: all)."""
+        """Traffic of its accesses of one class (``None``: all)."""
         rows = zip(self.numbers, self.counts, self.kinds, strict=True)
         return _traffic((number, count) for number, count, which in rows if kind in (None, which))
 
     def slots(self, below: int | None = None) -> Traffic:
-        """Its accesses to slots on the stack, ``below`` an offset only."""
+        """Traffic of its accesses to slots on the stack, only those ``below`` an offset if it is given."""
         rows = zip(self.numbers, self.counts, strict=True)
         own = ((access(number).target.slot, number, count) for number, count in rows)
         return _traffic(
@@ -155,24 +155,24 @@ class Part(NamedTuple):
         )
 
     def kind_of(self) -> dict[int, AccessClass]:
-        """What each is, by what it says."""
+        """Class of each distinct access, by its number."""
         return dict(zip(self.numbers, self.kinds, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Accesses(Grouped):
-    """A sequence of records, by address; equal to any sequence of equal records."""
+    """Sequence of records, by address; equal to any sequence of equal records."""
 
     addresses: NDArray[np.int64]
     lines: NDArray[np.int64] | None
-    """``None`` where there is no dump."""
+    """Lines of the disassembly; ``None`` for binaries."""
     accesses: NDArray[np.int64]
-    """As :func:`spillscan.reading.machine.accesses.number` has them."""
+    """Accesses packed by :func:`spillscan.reading.machine.accesses.number`."""
     depths: Sequence[int | None]
     parts: Sequence[Part]
-    """Those that have any."""
+    """Parts that have accesses."""
     sources: Sequence[SourceLine | None] | None
-    """``None`` where the dump has none."""
+    """Source lines; ``None`` if the input has none."""
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -195,7 +195,7 @@ class Accesses(Grouped):
             yield from self._records(part, part.begin, end)
 
     def _extents(self) -> Iterator[tuple[Part, int]]:
-        """Each part, and where the next begins."""
+        """Each part, and the index after its last access."""
         yield from zip(self.parts, (*(part.begin for part in self.parts[1:]), len(self)), strict=True)
 
     def _records(self, part: Part, begin: int, end: int) -> Iterator[LocalAccess]:
@@ -233,11 +233,11 @@ class Accesses(Grouped):
 
     @property
     def has_sources(self) -> bool:
-        """Whether any of them has a source line."""
+        """Whether there are source lines."""
         return bool(self.sources)
 
     def groups(self) -> Counter[Group]:
-        """How many there are of each group."""
+        """Number of accesses of each group."""
         found: Counter[Group] = Counter()
         for part, end in self._extents():
             rows = slice(part.begin, end)
@@ -251,11 +251,11 @@ class Accesses(Grouped):
         return found
 
     def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
-        """Those of one class (``None``: all), ``own``: in the function itself only. No loop is looked for."""
+        """Traffic of one class (``None``: all); ``own``: of the function itself only. Does not search for loops."""
         return sum((part.traffic(kind) for part in self.parts if not (own and part.number)), Traffic())
 
     def some(self, chosen: NDArray[np.bool_], kind: AccessClass | None = None) -> Traffic:
-        """Of some accesses those of one class (``None``: all). No loop is looked for."""
+        """Traffic of the ``chosen`` accesses of one class (``None``: all). Does not search for loops."""
         found: list[tuple[int, int]] = []
         for part, end in self._extents() if self.parts else ():
             rows, kinds = slice(part.begin, end), part.kind_of()
@@ -265,12 +265,12 @@ class Accesses(Grouped):
 
 
 def traffic(accesses: Iterable[Access]) -> Traffic:
-    """How many there are, and how many bytes they move."""
+    """Number of stores and loads, and the bytes that they move."""
     return _traffic((number(each), 1) for each in accesses)
 
 
 def _traffic(counts: Iterable[tuple[int, int]]) -> Traffic:
-    """Of accesses as numbers, and how many there are of each."""
+    """Traffic of packed accesses, given with the count of each."""
     stores = loads = store_bytes = load_bytes = 0
     for number, count in counts:
         size = count * WIDTHS[number >> WIDTH_AT & 7]

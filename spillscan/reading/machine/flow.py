@@ -1,6 +1,5 @@
-"""The control flow of one function, as the loop finder wants it, from the instructions that move control: branches,
-calls, ways out, and Maxwell's stack of targets.
-"""
+"""Control flow of one function, for the loop finder, from its control instructions: branches, calls, exits, returns,
+and Maxwell's stack of targets."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from spillscan.reading import grammar
 
 
 class Kind(IntEnum):
-    """What an instruction does to control; or that it sets how many registers its warp has."""
+    """Effect of an instruction on control flow; ``SET_REGISTERS`` sets the register count of its warp instead."""
 
     JUMP = 0
     INDIRECT = 1
@@ -55,45 +54,46 @@ KINDS = {
     b"PBK": Kind.PUSH_BREAK,
     b"PCNT": Kind.PUSH_CONTINUE,
 }
-"""By opcode."""
+"""Kinds by opcode."""
 
 _FAR_MODIFIER = b"ABS"
 _ALWAYS = b"@PT "
 _NOWHERE = -1
 FARTHEST = 1 << 48
-"""Bytes; no code is so long."""
+"""Upper bound of addresses, in bytes; no code is that long."""
 
 
 class Moves(NamedTuple):
-    """Instructions that move control, as columns."""
+    """Control instructions, as columns."""
 
     addresses: NDArray[np.int64]
     """Byte offsets."""
     targets: NDArray[np.int64]
-    """Where each goes; of what sets registers, to how many; -1: the text does not say."""
+    """Branch target, or register count of ``SET_REGISTERS``; -1 if unknown."""
     kinds: NDArray[Any]
     """:class:`Kind`."""
     conditional: NDArray[np.bool_]
-    """A predicate decides."""
+    """Whether each has a guard or condition."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int, bool]]) -> Moves:
-        """From rows of these columns."""
+        """Moves from rows of these columns."""
         table = np.array(list(rows), np.int64).reshape(-1, 4)
         return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3] != 0)
 
     def at(self, which: NDArray[np.int64]) -> Moves:
-        """Those of some numbers."""
+        """Instructions at the given indices."""
         return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
     def part(self, begin: int, end: int) -> Moves:
-        """Some of them."""
+        """Instructions from index ``begin`` to ``end``."""
         part = slice(begin, end)
         return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
 
     @classmethod
     def join(cls, parts: Iterable[Moves]) -> Moves:
-        """All of them, by address. In a damaged dump one may stand twice: what it does decides then."""
+        """Merge several, by address. A damaged disassembly may repeat an address; the other columns then decide the
+        order."""
         rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         order = np.lexsort(columns[::-1])
@@ -101,19 +101,19 @@ class Moves(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A line, its address and target apart."""
+    """Control instruction of a line, without address and numeric target."""
 
     kind: Kind
     conditional: bool
     destination: slice | None
-    """Where in the operands the target stands as a number."""
+    """Place of a numeric target in the operands."""
     label: bytes
-    """The target, where it is a label."""
+    """Target if it is a label, else empty."""
 
 
 @lru_cache(maxsize=1 << 14)
 def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form:
-    """What the fields of an instruction say."""
+    """Parse the fields of a control instruction."""
     kind = KINDS[opcode]
     guarded = guard not in (b"", _ALWAYS)
     if kind == Kind.CALL and _FAR_MODIFIER in modifiers:
@@ -130,14 +130,14 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
 
 
 def offset(digits: bytes) -> int:
-    """An address as printed, in hexadecimal."""
+    """Parse a hexadecimal address, limited to :data:`FARTHEST`."""
     return min(int(digits, 16), FARTHEST)
 
 
 def read(
     address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
 ) -> tuple[int, int, int, bool]:
-    """A line as a row of :class:`Moves`."""
+    """Parse a line of the disassembly into a row of :class:`Moves`."""
     found = form(guard, opcode, modifiers, operands)
     if found.destination is not None:
         return address, offset(operands[found.destination]), found.kind, found.conditional
@@ -147,7 +147,7 @@ def read(
 _JUMP, _INDIRECT, _EXIT, _RETURN, _CALL, _FAR_CALL = map(
     int, (Kind.JUMP, Kind.INDIRECT, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL)
 )
-"""Plain numbers: NumPy compares a column of bytes with one byte by byte, with a member of an enumeration far slower."""
+"""Plain integers, since NumPy compares a column of bytes with a member of an enumeration far more slowly."""
 
 _SET_REGISTERS = int(Kind.SET_REGISTERS)
 
@@ -156,38 +156,38 @@ _PUSHES = {
     int(Kind.BREAK): int(Kind.PUSH_BREAK),
     int(Kind.CONTINUE): int(Kind.PUSH_CONTINUE),
 }
-"""Maxwell: SYNC goes where the innermost open SSY said, BRK where PBK, CONT where PCNT did."""
+"""Maxwell: SYNC jumps to the target of the innermost open SSY, BRK to that of PBK, CONT to that of PCNT."""
 
 _FIRST_PUSH = min(_PUSHES.values())
 
 _STAYS = -1
 _FAR = 1 << 62
-"""Behind all code."""
+"""Address after all code."""
 
 WORD = 8
-"""Bytes of code that one line of a dump shows."""
+"""Bytes of code per line of the disassembly."""
 
 
 class Controls(NamedTuple):
-    """Branches and ways out as columns, by address. A call is none: control comes back."""
+    """Branches, exits and returns as columns, by address. Calls are left out, since control returns from them."""
 
     addresses: NDArray[np.int64]
     """Byte offsets."""
     targets: NDArray[np.int64]
-    """Where each goes; -1: it leaves the function."""
+    """Branch target; -1: leaves the function."""
     conditional: NDArray[np.bool_]
-    """Control may also go on behind it."""
+    """Whether control may also continue after it."""
     indirect: NDArray[np.bool_]
-    """It goes to addresses that the text does not give."""
+    """Whether its targets are not in the text."""
 
 
 class Flow:
-    """Control of one function, looked at as far as is asked: of most functions that is little."""
+    """Control flow of one function, computed on demand: most functions need little of it."""
 
     def __init__(self, moves: Moves, *, last: int, parts: Iterable[int] = (), kernel: bool) -> None:
-        """``last``: address of the last instruction; ``parts``: where callees begin, as far as the listing says it.
+        """``last``: address of the last instruction; ``parts``: addresses of callees, as far as the listing gives them.
 
-        ``kernel``: there may be callees behind it that no call names.
+        ``kernel``: callees that no call names may follow the function.
         """
         self._moves = moves
         self._last = last
@@ -197,11 +197,11 @@ class Flow:
         self._returns = bool(present[_RETURN])
         self._calls = bool(present[_CALL])
         self.guessed = bool(present[_INDIRECT]) or any(present[push] for push in _PUSHES.values())
-        """Some targets are inferred: an indirect branch, or a stack of targets as Maxwell has it."""
+        """Whether some targets are inferred: those of indirect branches, or of Maxwell's stack of targets."""
 
     @cached_property
     def entries(self) -> Sequence[int]:
-        """Where callees begin that the listing holds behind the function."""
+        """Addresses of callees after the function in the listing."""
         if not self._returns:
             return self._parts
         called = self._called() if self._calls else set()
@@ -209,16 +209,16 @@ class Flow:
         return sorted(known.union(self._unnamed(called, sorted(known)) if self._kernel else ()))
 
     def entries_before(self, address: int) -> Sequence[int]:
-        """:attr:`entries`; of those behind the address some may be missing.
+        """:attr:`entries`, of which some after ``address`` may be missing.
 
-        A callee that the listing does not name ends in a return, and begins behind the way out before that.
+        A callee that the listing does not name ends in a return, and begins after the exit or return before that.
         """
         if self._returns and address > self._first_callee():
             return self.entries
         return self._parts
 
     def _first_callee(self) -> int:
-        """An address that stands before all callees that the listing does not name."""
+        """Address before all callees that the listing does not name."""
         before = -1
         for address, returns in self._sure_ways_out:
             if returns:
@@ -227,8 +227,8 @@ class Flow:
         return _FAR
 
     def _called(self) -> set[int]:
-        """Where calls go that stay in the listing. ptxas also uses calls as jumps: to where jumps from before lead,
-        too, and over a branch back, under a predicate (``@P0 CALL.REL.NOINC`` behind a loop; sm_80)."""
+        """Targets of calls within the listing. ptxas also uses calls as jumps, which are left out: to targets of
+        forward jumps, and over a backward branch, with a guard (``@P0 CALL.REL.NOINC`` after a loop; sm_80)."""
         near = self._near
         over = near.conditional & (near.targets > near.addresses) & (near.targets - near.addresses <= 4 * WORD)
         called = {target for target in distinct(near.targets[~over]).tolist() if 0 < target <= self._last}
@@ -244,15 +244,15 @@ class Flow:
 
     @cached_property
     def _sure_ways_out(self) -> list[tuple[int, bool]]:
-        """Where control leaves in any case, and whether that is a return."""
+        """Unconditional exits and returns: (address, whether it is a return)."""
         kinds = self._moves.kinds
         found = self._moves.at(((kinds == _EXIT) | (kinds == _RETURN)).nonzero()[0])
         rows = zip(found.addresses.tolist(), found.kinds.tolist(), found.conditional.tolist(), strict=True)
         return [(address, kind == _RETURN) for address, kind, conditional in rows if not conditional]
 
     def _unnamed(self, called: set[int], known: Sequence[int]) -> list[int]:
-        """Where functions begin behind a kernel that are called by address only: right behind a sure way out, no branch
-        leads there, and the next sure way out is a return."""
+        """Addresses of functions after a kernel that are called by address only: right after an unconditional exit or
+        return, not a branch target, and the next unconditional exit or return is a return."""
         found = [address for (address, _), (_, returns) in pairwise(self._sure_ways_out) if returns]
         found = [address for address in found if not called & _behind(address)]
         if found:
@@ -263,47 +263,48 @@ class Flow:
         return [address + WORD for address in found]
 
     def only_returns(self, end: int | None) -> bool:
-        """Whether it leaves by returns, and by nothing else, before the address ``end`` (``None``: anywhere)."""
+        """Whether the code before address ``end`` (``None``: all of it) leaves by returns only."""
         kinds = self._moves.kinds
         if end is not None:
             kinds = kinds[self._moves.addresses < end]
         return bool((kinds == _RETURN).any()) and not (kinds == _EXIT).any()
 
     def calls(self) -> NDArray[np.int64]:
-        """Where something outside of the listing is called."""
+        """Addresses of calls to code outside of the listing."""
         near = self._near
         outside = (near.targets <= 0) | (near.targets > self._last)
         far = self._moves.at((self._moves.kinds == _FAR_CALL).nonzero()[0])
         return np.concatenate((far.addresses, near.addresses[outside]))
 
     def inner_calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Addresses and targets of the calls of callees in the listing, and whether a predicate decides."""
+        """Addresses and targets of the calls to callees in the listing, and whether each has a guard."""
         near = self._near
         inner = _among(near.targets, self.entries)
         return near.addresses[inner], near.targets[inner], near.conditional[inner]
 
     def returns(self) -> NDArray[np.int64]:
-        """Where it, or a callee in the listing, returns."""
+        """Addresses of returns, those of callees in the listing included."""
         return self._moves.at((self._moves.kinds == _RETURN).nonzero()[0]).addresses
 
     def settings(self) -> list[tuple[int, int | None]]:
-        """Where the warp gets another number of registers, and which, by address; ``None``: the text does not say."""
+        """(address, register count) of each instruction that sets the warp's registers; ``None``: the text has no
+        count."""
         found = self._moves.at((self._moves.kinds == _SET_REGISTERS).nonzero()[0])
         counts = zip(found.addresses.tolist(), found.targets.tolist(), strict=True)
         return [(address, None if count == _NOWHERE else count) for address, count in counts]
 
     def controls(self) -> Controls:
-        """Branches and ways out."""
+        """Branches, exits and returns."""
         return controls(self._moves, self._last, self.entries)
 
 
 def controls(moves: Moves, last: int, entries: Sequence[int]) -> Controls:
-    """Branches and ways out of a function whose last instruction is at ``last``; callees begin at ``entries``."""
+    """Branches, exits and returns of a function whose last instruction is at ``last``; callees begin at ``entries``."""
     addresses, targets, kinds, conditional = moves.addresses, moves.targets, moves.kinds, moves.conditional
     ends = np.where((kinds == _JUMP) & (targets <= last), targets, _STAYS)
     wanted = (kinds == _JUMP) | (kinds == _INDIRECT) | (kinds == _EXIT) | (kinds == _RETURN)
     met = ((kinds == _CALL) & (targets > 0) & (targets <= last) & ~_among(targets, entries)).nonzero()[0]
-    if len(met):  # ptxas also uses a call as a jump to where warps meet again
+    if len(met):  # ptxas also uses a call as a jump to the point of reconvergence
         ends[met] = targets[met]
         wanted[met] = True
         conditional = conditional.copy()
@@ -313,25 +314,25 @@ def controls(moves: Moves, last: int, entries: Sequence[int]) -> Controls:
 
 
 def _behind(address: int) -> set[int]:
-    """Where the next instruction may begin: on Maxwell a control word may stand between."""
+    """Possible addresses of the next instruction: on Maxwell a control word may come first."""
     return {address + WORD, address + 2 * WORD}
 
 
 def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
-    """Those behind which the first sure way out is a return."""
+    """Addresses after which the first unconditional exit or return is a return."""
     places = [(begin, bisect_left(ways_out, (begin, False))) for begin in begins]
     return [begin for begin, place in places if place < len(ways_out) and ways_out[place][1]]
 
 
 def _among(values: NDArray[np.int64], known: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of the values are among some ascending ones."""
+    """Whether each value is one of the ascending ``known`` ones."""
     ordered = np.array((*known, _FAR), np.int64)
     found: NDArray[np.bool_] = ordered[ordered.searchsorted(values)] == values
     return found
 
 
 def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
-    """The addresses behind which no target is."""
+    """Addresses that no branch target directly follows."""
     near = np.array([sorted(_behind(end)) for end in ends])
     ordered = np.append(np.sort(targets), _FAR)
     led = (ordered[ordered.searchsorted(near)] == near).any(axis=1)
@@ -339,7 +340,7 @@ def _led_nowhere(ends: Sequence[int], targets: NDArray[np.int64]) -> list[int]:
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The values, ascending, each once: ``np.unique`` is made for arrays that are larger than these."""
+    """Distinct values, ascending: faster than ``np.unique`` for small arrays."""
     ordered = np.sort(values)
     new = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
@@ -360,6 +361,6 @@ def _pop(moves: Moves, ends: NDArray[np.int64], wanted: NDArray[np.bool_]) -> No
                 opened.append(target)
                 continue
             while opened and opened[-1] <= address:
-                opened.pop()  # closed here, and everywhere behind
+                opened.pop()  # closed here, and at all later addresses
             if opened:
                 ends[index], wanted[index] = opened[-1], True

@@ -1,11 +1,10 @@
-"""One function's machine code: what it is, and the classes and loop depths of its accesses to local memory, callee by
-callee; whoever read it, and from whatever. Of warp-specialised code also which instructions run with which number of
-registers.
+"""Analysis of one function's machine code: its role, and the classes and loop depths of its accesses to local memory,
+per callee, for any input format. For warp-specialized code also the code and register count of each role.
 
-``setmaxnreg`` (PTX ISA 8.0, sm_90a and later) is USETMAXREG in machine code: DEALLOC gives registers back to the block,
-TRY_ALLOC takes some, in a loop that runs until it gets them. What control reaches from one of them without coming to
-another is one role's code; what it reaches from the kernel's start is that of the warps that keep what they were
-launched with, and of all on their way to their roles.
+``setmaxnreg`` (PTX ISA 8.0, sm_90a and later) is USETMAXREG in machine code: DEALLOC returns registers to the block,
+TRY_ALLOC requests some, in a loop that runs until it gets them. Code that control reaches from one of them without
+passing another belongs to one role. Code that it reaches from the kernel's start belongs to the warps that keep their
+registers at launch, and to all warps on the way to their roles.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
 
 _MOST = 64
-"""More than a compiler writes into one kernel; then there are none."""
+"""Maximum number of settings in one kernel; compilers write fewer. Beyond it no role is reported."""
 
 
 def roles(flow: Flow, accesses: Accesses) -> tuple[WarpRole, ...]:
-    """The start, then by registers; none where the code sets no registers."""
+    """Warp roles: the start, then by registers; empty if the code sets no registers."""
     settings = flow.settings()
     if not settings or len(settings) > _MOST:
         return ()
@@ -57,7 +56,7 @@ def roles(flow: Flow, accesses: Accesses) -> tuple[WarpRole, ...]:
 
 
 class _Reach:
-    """What is reached from where. The code is a line of places, as the loop finder has it."""
+    """Reachability of code, which is a line of places as in :class:`~spillscan.reading.machine.loops.Line`."""
 
     def __init__(self, flow: Flow, settings: Sequence[int]) -> None:
         self._line = Line(flow.controls(), sorted({*flow.entries, *settings}))
@@ -68,18 +67,18 @@ class _Reach:
             self._calls.setdefault(self._place(caller), []).append(self._place(callee))
 
     def _place(self, address: int) -> int:
-        """The last one that is not behind an address."""
+        """Last place at or before an address."""
         return int(np.searchsorted(self._line.keys, 4 * address, side="right")) - 1
 
     def among(self, addresses: NDArray[np.int64], setting: int | None) -> NDArray[np.bool_]:
-        """Which of some addresses are reached from a setting, or from the start, without coming to another one."""
+        """Whether each address is reached from a setting (``None``: from the start) without passing another one."""
         reached = np.zeros(len(self._line.keys), bool)
         reached[list(self._from(self._place(setting or 0)))] = True
         mine: NDArray[np.bool_] = reached[np.searchsorted(self._line.keys, 4 * addresses, side="right") - 1]
         return mine
 
     def follows(self, setting: int) -> bool:
-        """Whether another setting leads to one, past no third."""
+        """Whether another setting leads to this one without passing a third."""
         place = self._place(setting)
         others = (other for other in self._stops if other != place)
         return any(place in self._ways(each) for other in others for each in self._from(other))
@@ -104,36 +103,37 @@ WORDS_A_GROUP = 4
 
 
 def role_by(opcodes: Collection[str]) -> Role:
-    """An entry leaves by EXIT, a device function by RET; the listing of an entry may hold callees behind it."""
+    """Role by opcodes: an entry leaves by EXIT, a device function by RET; unknown if both occur, since the listing of
+    an entry may include callees."""
     if "RET" not in opcodes:
         return "entry" if "EXIT" in opcodes else "unknown"
     return "unknown" if "EXIT" in opcodes else "function"
 
 
 def instruction_bytes(arch: str | None, last_address: int) -> int:
-    """Two words from Volta on, one before; without an arch, what the address of the last instruction allows."""
+    """Bytes per instruction: two words from Volta on, one before; without an arch, judged by the last address."""
     number = "".join(filter(str.isdigit, arch or ""))
     wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
     return 2 * WORD if wide else WORD
 
 
 class Marked(NamedTuple):
-    """What matters for local memory in one function, by address."""
+    """Instructions of one function that matter for local memory, by address."""
 
     addresses: NDArray[np.int64]
-    """Of the accesses."""
+    """Addresses of the accesses."""
     lines: NDArray[np.int64] | None
-    """Of the dump, 1-based; ``None`` where it has none."""
+    """Lines of the disassembly, 1-based; ``None`` for binaries."""
     accesses: NDArray[np.int64]
-    """What each says of itself, as :func:`spillscan.reading.machine.accesses.number` has it."""
+    """Accesses packed by :func:`spillscan.reading.machine.accesses.number`."""
     registers: Callable[[], NDArray[np.int64]]
-    """What each stores, or loads into; asked only where it decides."""
+    """Register that each stores, or loads into; called only if needed."""
     sources: Sequence[SourceLine | None] | None
-    """Source lines; ``None`` where the dump has none."""
+    """Source lines; ``None`` if the input has none."""
     moves: Moves
 
     def part(self, begin: int, end: int) -> Marked:
-        """Some of the accesses."""
+        """Accesses from index ``begin`` to ``end``."""
         lines = None if self.lines is None else self.lines[begin:end]
         sources = None if self.sources is None else self.sources[begin:end]
         registers = self.registers
@@ -147,22 +147,22 @@ class Marked(NamedTuple):
 
 
 class Analysis(Struct, kw_only=True, dict=True):
-    """Looks at one function; ``role`` is what its symbol or its opcodes say, else what its code does."""
+    """Analysis of one function. ``role``: from its symbol or opcodes, else inferred from its code."""
 
     marked: Marked
-    """Its accesses, and what moves control."""
+    """Its accesses and control instructions."""
     role: Role
     """Entry or device function."""
     last_address: int
-    """Of its last instruction."""
+    """Address of its last instruction."""
     parts: tuple[int, ...]
-    """Where callees begin in the same listing, if that is known; else the targets of its calls."""
+    """Addresses of callees in the same listing, if known; else the targets of calls are used."""
     helpers: Collection[int] | None
-    """Those of them that ptxas brings along; ``None`` where they have no names, so that it is not known."""
+    """Callees that are ptxas's own helpers; ``None`` if callees have no names, so that helpers are unknown."""
     stack_uses: Iterator[tuple[int, StackUse]]
-    """(address, use) of the instructions other than STL and LDL that name R1; taken only where it decides."""
+    """(address, use) of the instructions other than STL and LDL that name R1; consumed only if needed."""
     annotations: bool
-    """ptxas marked the spills."""
+    """Whether ptxas marks spills."""
 
     def __post_init__(self) -> None:
         kernel = self.role != "function"
@@ -174,7 +174,7 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _starts(self) -> Sequence[int]:
-        """Where each part begins."""
+        """Address of each part."""
         return [0, *self._flow.entries]
 
     def _part_of(self, address: int) -> int:
@@ -186,7 +186,7 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _callers(self) -> NDArray[np.bool_]:
-        """By part: whether it calls something which may look for arguments on the stack."""
+        """By part: whether it calls code that may read arguments from the stack."""
         found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
         found[self._parts_of(self._flow.calls())] = True
         inner, targets, _ = self._flow.inner_calls()
@@ -197,7 +197,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         return found
 
     def _stack_uses(self, part: int) -> Iterator[StackUse]:
-        """What names the stack pointer in one part; the code is read as far as it is asked for."""
+        """Uses of the stack pointer in one part; the code is read on demand."""
         yield from (use for where, use in self._seen if where == part)
         for address, use in self.stack_uses:
             where = self._part_of(address)
@@ -221,8 +221,8 @@ class Analysis(Struct, kw_only=True, dict=True):
         return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(plain) else traffic
 
     def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
-        """What a callee in the listing does, whose code begins at ``begin``, and the bytes of its own frame: 0 where it
-        shares the kernel's, else not known (ptxas prints more than the code takes)."""
+        """Traffic of the callee at ``begin`` in the listing, and the bytes of its own frame: 0 if it shares the
+        kernel's, else unknown (ptxas prints more than the code takes)."""
         number = self._part_of(begin)
         traffic = NO_TRAFFIC
         for part, (_, first, end) in zip(self._classified, self._extents, strict=True):
@@ -237,14 +237,14 @@ class Analysis(Struct, kw_only=True, dict=True):
         return traffic, 0 if self._frame(number) is None else None
 
     def frame_bytes(self) -> int | None:
-        """Bytes of the function's own frame, without those of its callees: what it takes from the stack pointer first;
-        0 where it takes nothing and calls something, ``None`` where not even that is seen."""
+        """Bytes of the function's own frame, without those of its callees: the first amount that it takes from the
+        stack pointer; 0 if it takes none but makes calls, else ``None``."""
         taken = self._frame(0)
         calls = len(self._starts) > 1 or len(self._flow.calls())
         return 0 if taken is None and calls else taken
 
     def roles(self) -> tuple[WarpRole, ...]:
-        """Which of its code runs with which number of registers, where it sets them."""
+        """Warp roles with their register counts; empty if the code sets none."""
         return roles(self._flow, self._accesses(self.marked, self._classified))
 
     @property
@@ -263,7 +263,7 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _extents(self) -> list[tuple[int, int, int]]:
-        """The parts that access local memory: their number, their first access and the one behind their last."""
+        """Parts that access local memory: (number, index of the first access, index after the last)."""
         addresses = self.marked.addresses
         entries = self._flow.entries_before(int(addresses[-1])) if len(addresses) else []
         cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
@@ -271,7 +271,8 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _classified(self) -> list[Part]:
-        """The same with their classes; parts that share a frame are judged together where ptxas marks nothing."""
+        """These parts with the classes of their accesses; without annotations, parts that share a frame are classified
+        together."""
         shared = self._extents
         if self.annotations or shared == [each for each in shared if not each[0]]:
             return [self._part(number, [(number, begin, end)])[0] for number, begin, end in shared]
@@ -280,11 +281,11 @@ class Analysis(Struct, kw_only=True, dict=True):
         return sorted((*(self._part(0, shared) if shared else ()), *alone), key=lambda part: part.begin)
 
     def _distinct(self, begin: int, end: int) -> dict[int, int]:
-        """How many there are of each access; the order is that in which they come last, from the end on."""
+        """Number of accesses equal to each distinct one, in the order of their last occurrence, from the end."""
         return Counter(self.marked.accesses[begin:end][::-1].tolist())
 
     def _part(self, part: int, extents: Sequence[tuple[int, int, int]]) -> list[Part]:
-        """The parts of one frame, whose owner is ``part``."""
+        """Classify the parts of one frame, whose owner is ``part``."""
         together = any(number != part for number, _, _ in extents)
         counts = [self._distinct(begin, end) for _, begin, end in extents]
         last: dict[int, None] = dict.fromkeys(chain.from_iterable(reversed(counts)))
@@ -313,8 +314,8 @@ class Analysis(Struct, kw_only=True, dict=True):
         ]
 
     def _as_counted(self, part: int, kind: AccessClass) -> AccessClass:
-        """What an access of one part is to those who count: no log counts what the helpers of ptxas spill, and of a
-        callee without a name it is not known whether it is one."""
+        """Class of an access for counting: logs do not count the spills of ptxas's helpers, and an unnamed callee may
+        be one."""
         if not part:
             return kind
         if self.helpers is None:
@@ -322,7 +323,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         return "helper" if self._starts[part] in self.helpers else kind
 
     def _counted(self, part: Part) -> Traffic | None:
-        """What ptxas prints as the spills of one part; ``None`` where that is not known."""
+        """Spills of one part as ptxas prints them; ``None`` if unknown."""
         if part.number and self.helpers is None:
             return None
         device = self.role == "function" and not part.number
@@ -344,12 +345,13 @@ class Analysis(Struct, kw_only=True, dict=True):
         return part.slots(size) if apart and not handed_over else None
 
     def _taken(self, part: int) -> bool:
-        """Whether the address of the part's frame goes anywhere; callees may share the frame of the function itself."""
+        """Whether the address of the part's frame is used other than to access it; callees may share the frame of the
+        function itself."""
         parts = [part] if part else range(len(self._starts))
         return any(local.taken(use) for each in parts for use in self._stack_uses(each))
 
     def _refilled(self) -> set[int]:
-        """Slots of the function itself that callees refill from: ptxas allocates registers across calls."""
+        """Slots of the function itself from which callees refill: ptxas allocates registers across calls."""
         found: set[int] = set()
         for part, begin, end in self._extents:
             if part:
@@ -362,7 +364,8 @@ class Analysis(Struct, kw_only=True, dict=True):
         return found
 
     def _frame(self, part: int) -> int | None:
-        """Bytes that a part takes from the stack, where its first change of the stack pointer is a subtraction."""
+        """Bytes that a part takes from the stack; ``None`` unless its first change of the stack pointer is a
+        subtraction."""
         changes = (local.change(use) for use in self._stack_uses(part))
         first = next((change for change in changes if change is not None), 0)
         return -first if first < 0 else None

@@ -1,8 +1,8 @@
-"""The values that are held at one instruction of a function, in registers and in spill slots, and what makes each.
+"""Values live at one instruction of a function, in registers and in spill slots, and the instruction that makes each.
 
-A register is followed back, by address, through the instructions at which it is live without a gap, to the one that
-wrote it last; where that only puts a constant in or copies, and another writes it further on, it is what a loop
-carries, and that other makes it. Code need not run in the order of its addresses: it is the nearest, not a proof.
+A register is traced back, by address, through its uninterrupted live range to the last instruction that wrote it. If
+that only copies, or puts a constant in, and another one writes it later in the range, the value is carried by a loop
+and made by the other one. Code need not run in the order of its addresses: the result is a heuristic, not a proof.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ STACK_POINTER = 1
 
 
 class Value(NamedTuple):
-    """What one register, or one word of a spill slot, holds."""
+    """Value in one register, or in one word of a spill slot."""
 
     row: int
-    """Number of the instruction that makes it."""
+    """Row of the instruction that makes it."""
     spilled: bool
-    """It waits in a slot."""
+    """Whether it is in a spill slot."""
 
 
 class SlotAccess(NamedTuple):
-    """One store or load of a spill slot."""
+    """Store or load of a spill slot."""
 
     row: int
-    """Number of its instruction."""
+    """Row of its instruction."""
     store: bool
     slots: tuple[tuple[int, int], ...]
-    """What it touches, a word each: part of the function and bytes from the stack pointer."""
+    """Words accessed: part of the function, and offset from the stack pointer."""
 
 
 def in_registers(live: Live, effects: Effects, row: int, copies: Callable[[int], bool]) -> Iterator[Value]:
-    """The values that registers hold at an instruction; ``copies``: whether one only copies, or puts a constant in.
-    Of a register that nothing is seen to write there is none."""
+    """Values in registers at an instruction. ``copies``: whether an instruction only copies, or puts a constant in.
+    Registers that no known instruction writes are left out."""
     for register in _numbers(live.sets[row]):
         if register != STACK_POINTER and (made := _maker(live, effects, register, row, copies)) is not None:
             yield Value(made, False)
@@ -54,7 +54,7 @@ def in_slots(
     row: int,
     copies: Callable[[int], bool],
 ) -> Iterator[Value]:
-    """The values that slots hold at an instruction: those of the registers that were stored there last, by address."""
+    """Values in slots at an instruction: those of the registers that were stored there last, by address."""
     stores: dict[tuple[int, int], tuple[int, int]] = {}
     for access in accesses:
         if access.store:
@@ -70,7 +70,7 @@ def in_slots(
 
 
 def _maker(live: Live, effects: Effects, register: int, row: int, copies: Callable[[int], bool]) -> int | None:
-    """The instruction that makes what a register holds."""
+    """Row of the instruction that makes a register's value; ``None`` if unknown."""
     gaps = (~live.of(register)).nonzero()[0]
     at = int(gaps.searchsorted(row))
     begin = int(gaps[at - 1]) + 1 if at else 0

@@ -1,4 +1,4 @@
-"""One machine instruction: its name, the registers that it names, and the rest of its word."""
+"""Machine instructions: name, register operands, and the rest of the word."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ FIXED: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("DEPBAR", "SYNCS"), (SCOREBOARDS, 6)),
     **dict.fromkeys(("BMOV", "WARPSYNC"), (BARRIERS, 16)),
 }
-"""By mnemonic: (first, how many) registers that it may name in a way that no field shows; they keep their names."""
+"""By mnemonic: (first, count) of the registers that it may access without a field for them; they keep their names."""
 
 
 class Instruction(NamedTuple):
     """One instruction."""
 
     name: str
-    """The mnemonic; empty: unknown."""
+    """Mnemonic; empty if unknown."""
     word: int
     """All 128 bits."""
     rest: int
     """The word without register fields and scoreboards; if unknown, without the bits of any register field."""
     key: tuple[int, str]
-    """The word without registers, branch target and schedule; what it refers to, without numbers of objects."""
+    """(word without registers, branch target and schedule; reference without numbers of objects)."""
     reference: str
-    """What is put into it, or read from constant banks."""
+    """Objects that a relocation places in it, or that it reads from constant banks."""
     read: tuple[int, ...]
-    """Registers: 256 times the index of the file plus the number; below 0: the register that is always the same."""
+    """Registers read: 256 times the index of the file plus the number; negative for the constant register of a file."""
     written: tuple[int, ...]
-    """The same."""
+    """Registers written, in the same form."""
     names: tuple[int, ...]
-    """All of them, with barriers and scoreboards, in the order of the word's fields."""
+    """Registers read and written, convergence barriers included, then scoreboards."""
     waits: int
-    """Set of scoreboards that it waits for."""
+    """Mask of the scoreboards that it waits for."""
     known: bool
-    """Tables describe all of its registers."""
+    """Whether tables describe all of its registers."""
     target: int | None
-    """Byte offset of where it goes, or where warps reconverge."""
+    """Byte offset of its branch target, or of the point of reconvergence."""
     guard: int | None
     """Predicate that decides whether it is executed."""
     operands: tuple[tuple[int, ...], tuple[int, ...]]
-    """First registers of the fields that it writes and that it reads, the guard left out."""
+    """First registers of the fields that it writes and of those that it reads, without the guard."""

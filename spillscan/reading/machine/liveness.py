@@ -1,9 +1,10 @@
-"""Which general registers are live at each instruction of a function: what is read later, before it is written anew.
+"""Liveness of general registers at each instruction of a function: those that are read later, before they are
+overwritten.
 
-Standard dataflow, backwards over the function's blocks (Aho, Lam, Sethi, Ullman, "Compilers", 9.2.5), a call being a
-way into its callee and back. A definition under a guard may not happen and ends nothing; nvdisasm (``-plr``) takes it
-for an end at the bounds of blocks, and so shows fewer registers before one. The stack pointer R1 is live until control
-leaves, as nvdisasm has it.
+Standard backward dataflow over the function's blocks (Aho, Lam, Sethi, Ullman, "Compilers", 9.2.5); a call is an edge
+into its callee and back. A guarded definition may not be executed and ends no live range; nvdisasm (``-plr``) ends it
+at block boundaries, and so shows fewer live registers before one. The stack pointer R1 is live until control leaves, as
+in nvdisasm.
 """
 
 from __future__ import annotations
@@ -19,56 +20,56 @@ from spillscan.reading.machine.flow import Controls, Flow
 from spillscan.reading.machine.loops import Line, depths
 
 Sets = NDArray[np.uint64]
-"""A set of general registers a row: four words of 64 bits, the lowest register first."""
+"""One set of general registers per row: four words of 64 bits, the lowest register first."""
 
 WORDS = 4
 INSTRUCTION = 16
-"""Bytes; only encodings of 128 bits have tables of registers."""
+"""Bytes per instruction; only encodings of 128 bits have register tables."""
 _LONGEST = 128
-"""Instructions of a block that are looked at in one go."""
+"""Maximum instructions of a block; longer ones are split."""
 _STACK_POINTER = 1 << 1
 _BITS = np.array([number.bit_count() for number in range(256)], np.uint8)
 
 
 class Effects(NamedTuple):
-    """What each instruction of a function does to general registers."""
+    """General registers read and written by each instruction of a function."""
 
     read: Sets
     written: Sets
     guarded: NDArray[np.bool_]
-    """A predicate decides whether it is executed."""
+    """Whether a predicate guards it."""
     unknown: NDArray[np.bool_]
-    """No table says what it reads and writes."""
+    """Whether no table describes its registers."""
 
     def part(self, begin: int, end: int) -> Effects:
-        """Of some of the instructions."""
+        """Effects of the instructions from row ``begin`` to ``end``."""
         rows = slice(begin, end)
         return Effects(self.read[rows], self.written[rows], self.guarded[rows], self.unknown[rows])
 
 
 class Live(NamedTuple):
-    """What is live."""
+    """Live registers of one function."""
 
     sets: Sets
-    """By instruction: what is live before it, and what it writes."""
+    """By instruction: registers live before it, and those that it writes."""
     at_least: bool
-    """More may be: an instruction of unknown class, a call of what does not stand in the listing, a way back to an
-    unknown caller, a branch whose targets are inferred."""
+    """Whether more may be live: after an instruction in no table, a call of code outside of the listing, a return to an
+    unknown caller, or a branch with inferred targets."""
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many, by instruction."""
+        """Number of live registers, by instruction."""
         found: NDArray[np.int64] = _BITS[self.sets.view(np.uint8)].sum(axis=1, dtype=np.int64)
         return found
 
     def of(self, register: int) -> NDArray[np.bool_]:
-        """Where one register is live."""
+        """Whether one register is live, by instruction."""
         found: NDArray[np.bool_] = self.sets[:, register // 64] >> np.uint64(register % 64) & np.uint64(1) != 0
         return found
 
 
 def live(functions: Sequence[tuple[Effects, Graph]]) -> Iterator[Live]:
-    """What is live in some functions; together they take far less time than each alone."""
+    """Live registers of several functions; together they take far less time than one by one."""
     if not functions:
         return
     effects = Effects(*(np.concatenate(column) for column in zip(*(each for each, _ in functions), strict=True)))
@@ -80,32 +81,33 @@ def live(functions: Sequence[tuple[Effects, Graph]]) -> Iterator[Live]:
 
 
 class Graph:
-    """Instructions of one function that are executed one behind the other, and what may follow each of such blocks."""
+    """Control-flow graph of one function: blocks of consecutive instructions, and the successors of each."""
 
     def __init__(self, flow: Flow, reconverging: Controls, rows: int, *, function: bool) -> None:
-        """``reconverging``: where warps that met go on, which is no branch; ``function``: its callers are not known."""
+        """``reconverging``: edges to points of reconvergence, which are no branches; ``function``: its callers are
+        unknown."""
         self.rows = rows
         self._flow = flow
         self.at_least = bool(len(flow.calls()) or flow.guessed or function)
-        """Its control is not known in full."""
+        """Whether its control flow is not fully known."""
         entries = flow.entries
         calls, targets, conditional = flow.inner_calls()
         self.calls = len(flow.calls()) + len(calls)
-        """Of functions."""
+        """Number of function calls."""
         both = [flow.controls(), reconverging, Controls(calls, targets, conditional, np.zeros(len(calls), bool))]
         columns = [np.concatenate(column) for column in zip(*both, strict=True)]
         order = columns[0].argsort(kind="stable")
         controls = Controls(*(column[order] for column in columns))
         line = Line(controls, entries)
         starts = (line.keys >> 2) + np.where(line.keys & 3, INSTRUCTION, 0)
-        # what begins between two instructions begins with the second: a callee that nothing names stands a word of
-        # Maxwell's behind the way out before it, and damaged code jumps anywhere
+        # a place between two instructions begins with the second: a callee that nothing names is placed one word of
+        # Maxwell's after the exit or return before it, and damaged code jumps anywhere
         begins = np.minimum(-(-starts // INSTRUCTION), rows).tolist()
         ways: list[tuple[int, ...]] = list(line.ways)
         self._return(ways, line, flow, entries)
         leaving = {node for node, way in enumerate(ways) if not way}
         leaving |= self._out(line, controls)
-        # long blocks are cut, so that all are short
+        # split long blocks, so that all are short
         self.begins: list[int] = []
         self.ends: list[int] = []
         self.ways: list[tuple[int, ...]] = []
@@ -124,18 +126,18 @@ class Graph:
             self.leaves.append(node in leaving)
 
     def depths(self) -> Sequence[int | None]:
-        """Loops around each instruction; ``None`` where control never comes, or is not known."""
+        """Loop depth of each instruction; ``None`` if unreachable or unknown."""
         return depths(self._flow.controls(), self._flow.entries, np.arange(self.rows) * INSTRUCTION)
 
     def loops(self) -> Counter[int]:
-        """Loops by how deep they stand, the outermost 1; only where control is known to come."""
+        """Number of loops by depth, the outermost 1; only those that control is known to reach."""
         nest = self.depths()
         heads = {way for node, ways in enumerate(self.ways) for way in ways if way <= node}
         return Counter(depth for way in heads if self.begins[way] < self.rows and (depth := nest[self.begins[way]]))
 
     @staticmethod
     def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:
-        """Behind a return of a callee control goes on behind each of its calls."""
+        """Add edges from each callee's returns to the code after its calls."""
         calls, targets, _ = flow.inner_calls()
         if not len(calls):
             return
@@ -151,14 +153,14 @@ class Graph:
 
     @staticmethod
     def _out(line: Line, controls: Controls) -> set[int]:
-        """Nodes behind which control may leave, or stays for ever."""
+        """Nodes after which control may leave, or that loop forever."""
         stops = (controls.targets < 0) & ~controls.indirect | (controls.targets == controls.addresses)
         out = controls.addresses[stops]
         return {place - 1 for place in np.searchsorted(line.keys, 4 * out + 1).tolist()}
 
 
 def _solved(effects: Effects, graphs: Sequence[Graph]) -> Sets:
-    """What is live before each instruction."""
+    """Registers live before each instruction."""
     read = effects.read
     kept = ~np.where(effects.guarded[:, None], np.uint64(0), effects.written)
     first = np.repeat(np.cumsum([0, *(graph.rows for graph in graphs[:-1])]), [len(graph.begins) for graph in graphs])
@@ -195,7 +197,7 @@ def _numbers(sets: Sets) -> list[int]:
 
 
 def _fixed(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) -> list[int]:
-    """By block: what is live behind it."""
+    """Registers live after each block."""
     before: list[list[int]] = [[] for _ in wanted]
     for number, way in enumerate(blocks.ways):
         for each in way:

@@ -1,25 +1,24 @@
-"""What accesses to local memory are: each is a spill, a local array's, a callee frame's or unknown, by the best
-evidence at hand.
+"""Classes of accesses to local memory: spill, local array, callee frame or unknown, by the best available evidence.
 
-1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): what is marked is a spill, what
-   is not is none. Of the rest a slot that the function both stores and loads is an array's where nothing else decides;
-   what it only stores or only loads, it hands to a callee or was given.
-2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee that it has allocated registers
-   together with. Without any a function spills nothing, as far as is known. With one, its slots on the stack are
-   spills; where the function also uses local memory by other addresses, takes the address of its frame, loads lower
-   slots in other pieces than it stores them, or calls something that may look for arguments on the stack, only those
-   not below the lowest slot that a refill reads: arrays and arguments lie below the spill area.
-3. What is reloaded in a loop only, or in narrower pieces than it was stored in, has no last use. Slots whose bytes are
-   both stored and loaded, right below the slots that a refill proves (or the frame's upper end), belong to them where
-   there is no array; where there may be one, the class is unknown.
+1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): marked accesses are spills, all
+   others are not. Of the others, a slot that the function both stores and loads belongs to an array if nothing else
+   decides; one that it only stores or only loads contains arguments, passed to a callee or received.
+2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee whose registers it allocated
+   together. Without any, no spill of the function is known. With one, its slots on the stack are spills. If the
+   function also uses local memory by other addresses, takes the address of its frame, loads lower slots in other pieces
+   than it stores them, or calls code that may read arguments from the stack, only slots at or above the lowest one that
+   a refill reads are: arrays and arguments are below the spill area.
+3. Values reloaded only in a loop, or in narrower pieces than they were stored in, have no last use. Slots whose bytes
+   are both stored and loaded, right below the slots that a refill proves (or the frame's upper end), belong to these if
+   there is no array; if there may be one, the class is unknown.
 4. A device function compiled on its own, and a callee with a frame of its own (recursion, calls by address): ptxas
-   counts the registers it saves for its caller as spills, and does not mark them; they stand in its own frame, and
-   arguments that the caller left on the stack above it. Saved registers are one block of slots, in the order of the
-   registers: each is stored once, and loaded into the register that was stored (845 of 845 functions, 12.6 to 13.5).
-5. Other callees behind a kernel share its frame, and ptxas allocates their registers together: one last use proves the
-   slots above it for all of them. Where it hands arguments over in memory, they lie below.
+   counts the registers saved for its caller as spills, but does not mark them. They are in its own frame, and arguments
+   from the caller are above it. Saved registers are one block of slots, in the order of the registers: each is stored
+   once, and loaded into the register that was stored (845 of 845 functions, 12.6 to 13.5).
+5. Other callees after a kernel share its frame, and ptxas allocates their registers together: one last use proves the
+   slots above it for all of them. Arguments passed in memory are below.
 
-What none of these decides is ``unknown``. The classes always add up to all accesses.
+Accesses that none of these decides are ``unknown``. The classes always add up to all accesses.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from spillscan.reading.machine.accesses import REGISTER_BYTES, Access
 
 
 class Plain(NamedTuple):
-    """A use of the stack pointer, STL and LDL apart."""
+    """Use of the stack pointer other than by STL and LDL."""
 
     taken: bool
-    """It goes into something else than itself."""
+    """Whether its value goes into another register."""
     change: int | None = None
-    """Bytes that are added to it; ``None`` where that is no constant."""
+    """Bytes added to it; ``None`` if not a constant."""
 
 
 StackUse = bytes | Plain
-"""The operands as printed, or what they say."""
+"""Operands as printed, or decoded."""
 
 
 def taken(use: StackUse) -> bool:
-    """Whether it reads the address of the frame for something else than to move the frame."""
+    """Whether a use reads the address of the frame other than to move the frame."""
     return use.taken if isinstance(use, Plain) else grammar.line("taken").match(use) is not None
 
 
 def change(use: StackUse) -> int | None:
-    """Bytes that it adds to the stack pointer; ``None`` where it does not, or no constant."""
+    """Bytes that a use adds to the stack pointer; ``None`` if it adds none, or no constant."""
     if isinstance(use, Plain):
         return use.change
     match = grammar.line("frame").match(use)
@@ -65,27 +64,27 @@ def change(use: StackUse) -> int | None:
 
 
 ALIGNMENT = 16
-"""Bytes; a gap between two spill slots is smaller."""
+"""Bytes; gaps between two spill slots are smaller."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """The code that the accesses stand in: each is asked only where it decides."""
+    """Code around the accesses; each property is computed only if needed."""
 
     calls: Callable[[], bool]
-    """Whether it calls something that is not inlined."""
+    """Whether it makes calls that are not inlined."""
     frame: Callable[[], int | None]
-    """Bytes that it takes from the stack pointer, where that is seen."""
+    """Bytes that it takes from the stack pointer, if known."""
     taken: Callable[[], bool]
     """Whether the address of its frame goes into another register."""
     refilled: Callable[[], Collection[int]]
-    """Slots of the function that callees in its listing refill from."""
+    """Slots of the function from which callees in its listing refill."""
 
 
 def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: bool, device: bool) -> list[AccessClass]:
-    """The class of each access of one function (callees apart).
+    """Class of each access of one function, without its callees.
 
-    ``accesses``: each that is distinct, in the order in which they come last. ``annotations``: the dump marks spills,
-    so what is not marked is none. ``device``: not a kernel.
+    ``accesses``: the distinct ones, in the order of their last occurrence. ``annotations``: the input marks spills, so
+    unmarked accesses are none. ``device``: not a kernel.
     """
     if annotations:
         return _annotated(accesses, code, device=device)
@@ -94,7 +93,7 @@ def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: boo
         frame = code.frame()
         return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
-        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule says where
+        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule applies
             return ["unknown"] * len(accesses)
         return _without_refill(accesses, code)
     stored = {access.target.slot for access in accesses if access.store}
@@ -116,8 +115,9 @@ def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: boo
 
 
 def _unlike(accesses: Sequence[Access], lowest: int) -> bool:
-    """Whether slots below ``lowest`` are loaded in other pieces than they are stored, or are only one of both: so are
-    arrays that ptxas keeps in memory though all their indices are constants (spconv's PTX, ptxas 11.8 to 13.5)."""
+    """Whether slots below ``lowest`` are loaded in other pieces than they are stored, or are only one of both. Arrays
+    that ptxas keeps in memory although all their indices are constants look like that (spconv's PTX, ptxas 11.8 to
+    13.5)."""
     stored, loaded = (
         {each.target[:3] for each in accesses if each.store == way and (each.target.slot or 0) < lowest}
         for way in (True, False)
@@ -126,7 +126,8 @@ def _unlike(accesses: Sequence[Access], lowest: int) -> bool:
 
 
 def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:
-    """No spill, but for slots at the frame's upper end that may be: what is reloaded in a loop only has no last use."""
+    """Classes without a refill: no spills, but slots at the frame's upper end are unknown, since values reloaded only
+    in a loop have no last use."""
     kinds = _no_spill([True] * len(accesses), accesses, code)
     loaded = {access.target.slot for access in accesses if access.target.slot is not None and not access.store}
     if not any(access.store and access.target.slot in loaded for access in accesses):
@@ -139,11 +140,11 @@ def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[Acce
 
 
 def _grown(lowest: int, accesses: Sequence[Access]) -> int:
-    """Where the area of spills may begin of which ``lowest`` is a part.
+    """Lowest offset of the possible spill area around ``lowest``.
 
-    What is reloaded again and again, or in narrower pieces than it was stored in, has no last use; so slots right below
-    may belong to it whose bytes are both stored and loaded as slots: arguments are only stored, and what is written by
-    a computed address is not stored as a slot.
+    Values reloaded repeatedly, or in narrower pieces than they were stored in, have no last use. Slots right below may
+    belong to the area if their bytes are both stored and loaded as slots: arguments are only stored, and data written
+    by a computed address is not stored as a slot.
     """
     stored, loaded = (_bytes_of(each for each in accesses if each.store == way) for way in (True, False))
     both = stored & loaded
@@ -158,7 +159,7 @@ def _grown(lowest: int, accesses: Sequence[Access]) -> int:
 
 
 def _bytes_of(accesses: Iterable[Access]) -> set[int]:
-    """The bytes of slots that are accessed, as offsets from the stack pointer."""
+    """Bytes of slots that are accessed, as offsets from the stack pointer."""
     targets = (each.target for each in accesses)
     return {at for each in targets if each.slot is not None for at in range(each.slot, each.slot + each.bytes)}
 
@@ -186,9 +187,8 @@ def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) 
 
 
 def saves(accesses: Sequence[Access], registers: Sequence[int], frame: int) -> list[Access] | None:
-    """Those by which a function with a frame of its own saves and restores registers of its caller, as far as none is
-    marked; ``None`` where they cannot be held apart from others. ``registers``: what each stores or loads.
-    """
+    """Unmarked accesses by which a function with its own frame saves and restores its caller's registers; ``None`` if
+    they cannot be distinguished from others. ``registers``: the one that each access stores or loads."""
     found: dict[int, list[tuple[Access, int]]] = {}
     for access, register in zip(accesses, registers, strict=True):
         slot = access.target.slot
@@ -202,7 +202,7 @@ def saves(accesses: Sequence[Access], registers: Sequence[int], frame: int) -> l
 
 
 def _is_save(uses: Sequence[tuple[Access, int]]) -> bool:
-    """One store first, then loads, all of one and the same register."""
+    """Whether the uses of a slot are one store, then loads, all of the same register."""
     return (
         len(uses) > 1
         and [access.store for access, _ in uses] == [True] + [False] * (len(uses) - 1)
@@ -211,7 +211,8 @@ def _is_save(uses: Sequence[tuple[Access, int]]) -> bool:
 
 
 def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessClass:
-    """Saves of the caller's registers and spills share the frame of a device function; ptxas counts both."""
+    """Class of an access of a device function, in whose frame saved registers and spills are mixed; ptxas counts
+    both."""
     slot = access.target.slot
     if slot is None:
         return _indexed(access)
@@ -225,9 +226,9 @@ def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessCla
 
 
 def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Surroundings) -> list[AccessClass]:
-    """Array or frame: an address that is not a plain slot is an array's; a slot is an argument only where something is
-    called, and is the same as an array's element where the frame's address is taken as well. What is loaded from a
-    slot but never stored there comes from a callee: its spill, or an element that it filled."""
+    """Classes of accesses that are no spills. Addresses other than plain slots belong to arrays. A slot may be an
+    argument only if calls are made, and is unknown if there may be arrays, too (other addresses, or the frame's address
+    is taken). A slot that is loaded but never stored was written by a callee: its spill, or an array element."""
     slots: AccessClass = "array"
     in_doubt = any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True))
     if in_doubt and code.calls():

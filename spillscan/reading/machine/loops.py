@@ -1,8 +1,8 @@
-"""Natural loops of one function: how many of them hold an instruction.
+"""Natural loops of one function, and how many of them contain an instruction.
 
-A loop is an edge back to a place that dominates it; its body is what reaches the edge without passing that place.
-Counting the intervals between backward branches and their targets is not the same: slow paths at the end of a function
-jump back without being loops.
+A loop is an edge back to a place that dominates its source; its body is all code that reaches the edge without passing
+that place. Counting the intervals between backward branches and their targets is not the same: slow paths at the end of
+a function jump back without being loops.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from spillscan.reading.machine.flow import WORD, Controls, Flow, distinct
 
 MOST_BRANCHES = 25_000
-"""Of one function, those that only skip something apart: of more no loop is looked for, which would take seconds."""
+"""Maximum branches of one function, except those that only skip code; beyond it loops are not searched for, which would
+take seconds."""
 _ROUNDS = 16
-"""How deep skips that are nested in skips are left out."""
+"""Maximum nesting of skips that are removed."""
 
 _FAR = 1 << 62
 _Numbers = NDArray[np.int64]
@@ -26,9 +27,9 @@ _Flags = NDArray[np.bool_]
 
 
 def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
-    """Loop depth of each of the ascending addresses ``points``; ``None`` where nothing leads to it, or not known.
+    """Loop depth of each of the ascending addresses ``points``; ``None`` if unreachable or unknown.
 
-    ``entries`` are the addresses where callees begin that the same listing holds.
+    ``entries``: addresses of callees in the same listing.
     """
     points = np.asarray(points, np.int64)
     if not controls.indirect.any() and not _covered(controls, points):
@@ -40,7 +41,7 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _
 
 
 class Depths(Sequence[int | None]):
-    """What :func:`depths` finds, when it is looked at: of most functions only sums are asked for."""
+    """Result of :func:`depths`, computed on demand: for most functions only sums are needed."""
 
     __slots__ = ("_asked", "_known")
 
@@ -71,7 +72,7 @@ class Depths(Sequence[int | None]):
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:
-    """Whether a jump back passes any of the points: a loop around one needs that."""
+    """Whether a backward jump spans any of the points, as a loop around one requires."""
     back = (controls.targets >= 0) & (controls.targets <= controls.addresses)
     first = np.searchsorted(points, controls.targets[back])
     after = np.searchsorted(points, controls.addresses[back], side="right")
@@ -79,14 +80,14 @@ def _covered(controls: Controls, points: _Numbers) -> bool:
 
 
 def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
-    """The controls without those that decide nothing: predicated ways out, and branches over what holds no other
-    branch, target or way out; again and again, as these are nested."""
+    """Controls without those that do not affect loops: predicated exits, and branches over code that contains no other
+    branch, target or exit; repeatedly, since these nest."""
     addresses, targets, conditional, indirect = controls
     keep = (targets >= 0) | ~conditional | indirect
     forward = (targets > addresses).nonzero()[0]
     walls = (keep & (targets <= addresses)).nonzero()[0]
     back = targets[walls[targets[walls] >= 0]]
-    # what stands along the code: 0 target, 1 branch, 2 wall; of branches with one target the innermost comes first
+    # events along the code: 0 target, 1 branch, 2 wall; of branches with one target the innermost comes first
     inner = forward[::-1]
     walled = np.concatenate((addresses[walls], back, np.array(entries, np.int64)))
     places = np.concatenate((targets[inner] << 2, addresses[forward] << 2 | 1, walled << 2 | 2))
@@ -105,11 +106,11 @@ def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
 
 
 class Line:
-    """The code as a line of places in the order of their addresses: labels (where the function and its callees begin,
-    targets, what an indirect branch goes to) and controls. The code behind a place, up to the next one, is a node.
+    """Code as a line of places in address order: labels (beginnings of the function and its callees, branch targets,
+    targets of indirect branches) and controls. The code after a place, up to the next one, is a node.
 
-    Code behind a sure way out is taken for a target of the last indirect branch before it: a jump table's cases follow
-    the jump.
+    Code after an unconditional branch or exit is taken for a target of the last indirect branch before it: the cases of
+    a jump table follow the jump.
     """
 
     def __init__(self, controls: Controls, entries: Sequence[int]) -> None:
@@ -122,7 +123,7 @@ class Line:
         keys = np.concatenate((labels, 4 * addresses + 1))
         order = keys.argsort(kind="stable")
         self.keys: _Numbers = keys[order]
-        """Four times the address; one more for a control, two more for the code behind it."""
+        """Four times the address; one more for a control, two more for the code after it."""
         self.roots: list[int] = np.searchsorted(self.keys, roots).tolist()
         place = np.empty(len(keys), np.int64)
         place[order] = np.arange(len(keys))
@@ -149,14 +150,14 @@ _NONE = np.empty(0, np.int64)
 
 
 def _cases(controls: Controls, labels: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """What indirect branches may go to, as a key of :class:`Line`, with the number of the branch. ``labels``: keys of
-    what is led to in other ways."""
+    """Possible targets of indirect branches: indices of the branches, and keys of :class:`Line`. ``labels``: keys of
+    all other labels."""
     addresses, _, conditional, indirect = controls
     tables = np.flatnonzero(indirect)
     ends = np.flatnonzero(~conditional)
     named = np.append(distinct(labels) // 4, _FAR)
     following = named[np.searchsorted(named, addresses[ends], side="right")]
-    ends = ends[following - addresses[ends] > 2 * WORD]  # else what follows is named already
+    ends = ends[following - addresses[ends] > 2 * WORD]  # else the code that follows has a label
     table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
     ends, table = ends[table >= 0], table[table >= 0]
     return tables[table], 4 * addresses[ends] + 2
@@ -181,7 +182,7 @@ def loop_depths(ways: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int
 
 
 def _postorder(ways: Sequence[Sequence[int]]) -> list[int]:
-    """Nodes that the last one reaches, depth first, each after its successors."""
+    """Nodes that the last one reaches, in postorder: each after its successors."""
     order: list[int] = []
     seen = bytearray(len(ways))
     seen[-1] = 1
@@ -199,7 +200,7 @@ def _postorder(ways: Sequence[Sequence[int]]) -> list[int]:
 
 
 def dominators(before: Sequence[Sequence[int]]) -> list[int]:
-    """The immediate dominator of each node, by Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001).
+    """Immediate dominator of each node, by Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001).
     Nodes are numbers in postorder, the entry last; ``before``: predecessors of each."""
     entry = len(before) - 1
     above = [-1] * entry + [entry]
@@ -223,7 +224,7 @@ def dominators(before: Sequence[Sequence[int]]) -> list[int]:
 
 
 def loop_bodies(before: Sequence[Sequence[int]], above: Sequence[int]) -> tuple[list[bool], list[int]]:
-    """Whether each node is the head of a loop, and the head of the innermost loop around it (of a head: of the loop
+    """Whether each node is the head of a loop, and the head of the innermost loop around it (for a head: of the loop
     around its own); -1: none. ``above``: immediate dominators. An inner loop is one node of the loops around it."""
     count = len(above)
     size, first, free = [1] * count, [0] * count, [1] * count

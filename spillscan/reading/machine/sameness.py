@@ -15,36 +15,36 @@ _ALL_SCOREBOARDS = range(6)
 
 
 class Renaming:
-    """Registers of one function, and what the other calls them."""
+    """One-to-one mapping of one function's registers to another's."""
 
     def __init__(self) -> None:
         self._new: dict[int, int] = {}
         self._old: dict[int, int] = {}
 
     def add(self, old: int, new: int) -> bool:
-        """Note a pair; ``False`` if another is known of either."""
+        """Record a pair; ``False`` if either already has another partner."""
         if min(old, new) < 0:
             return old == new
         return self._new.setdefault(old, new) == new and self._old.setdefault(new, old) == old
 
     def covers(self, one: Instruction, other: Instruction) -> bool:
-        """Note the registers of two instructions; ``False`` if their names contradict those before."""
+        """Record the registers of two instructions; ``False`` if they contradict earlier ones."""
         alike = [self.add(*names) for names in zip(one.names, other.names, strict=False)]
         return len(one.names) == len(other.names) and all(alike)
 
     @property
     def is_identity(self) -> bool:
-        """Whether no register has another name."""
+        """Whether all registers have the same name in both functions."""
         return all(old == new for old, new in self._new.items())
 
     def keeps(self, first: int, count: int) -> bool:
-        """Whether each of ``count`` registers has its own name."""
+        """Whether each of ``count`` registers keeps its name."""
         return all(
             self._new.get(each, each) == each == self._old.get(each, each) for each in range(first, first + count)
         )
 
     def waits(self, old: int, new: int) -> bool:
-        """Whether two sets of scoreboards are the same ones."""
+        """Whether two masks of scoreboards are equal after renaming."""
         return new == sum(1 << self._named(each) for each in _ALL_SCOREBOARDS if old >> each & 1)
 
     def _named(self, scoreboard: int) -> int:
@@ -52,15 +52,15 @@ class Renaming:
 
 
 class Compared:
-    """Result of a comparison: where instructions differ, and why more cannot be said."""
+    """Result of a comparison: differing rows, and why equality is unknown."""
 
     def __init__(self, differing: Sequence[int], unknown: str, renamed: bool) -> None:
         self.differing = differing
-        """Rows that differ; empty: none is known to."""
+        """Rows known to differ."""
         self.unknown = unknown
-        """Why equality is unknown; empty: it is known."""
+        """Why equality is unknown; empty if it is known."""
         self.renamed = renamed
-        """Registers have other names."""
+        """Whether registers are renamed."""
 
 
 def compare(old: Sequence[Instruction], new: Sequence[Instruction], *, function: bool) -> Compared:
@@ -90,8 +90,8 @@ def compare(old: Sequence[Instruction], new: Sequence[Instruction], *, function:
 
 
 def _may_rename(each: Instruction, renaming: Renaming) -> bool:
-    """Whether an instruction allows the renaming: it leaves code that knows its registers alone, and names none in a
-    way that no field shows."""
+    """Whether an instruction allows the renaming: it does not call code that depends on its registers, and accesses no
+    renamed one without a field."""
     if each.name == "CALL" and (each.target is None or each.reference):
         return False
     return each.name not in FIXED or renaming.keeps(*FIXED[each.name])

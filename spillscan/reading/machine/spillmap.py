@@ -1,4 +1,4 @@
-"""The spill map of one function: its slots with their stores and reloads, in which loops, from which lines."""
+"""Spill map of one function: its slots with stores and reloads, their loop depths and source lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from spillscan.output.nouns import count
 
-if TYPE_CHECKING:  # what only reads logs does not load it
+if TYPE_CHECKING:  # not loaded to read logs
     from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """All accesses to one place of local memory, or to the places that one kind of computed address reaches."""
+    """All accesses to one slot of local memory, or by one form of computed address."""
 
     name: str
     """``R1+0x44``, or the form of the address."""
@@ -29,7 +29,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
     @property
     def depth(self) -> int:
-        """Of its innermost access; -1 where no depth is known."""
+        """Loop depth of its innermost access; -1 if unknown."""
         return max((a.depth for a in (*self.stores, *self.loads) if a.depth is not None), default=-1)
 
 
@@ -54,8 +54,8 @@ def slots(local: LocalTraffic) -> list[Slot]:
 
 
 def registers_of(registers: int | None, code: SassStats) -> str:
-    """What its warps have of what a kernel is launched with: ``168 registers allocated``, or ``168 registers at launch,
-    then 24, 240 (setmaxnreg)``; empty where it is not known."""
+    """Registers of a kernel's warps: ``168 registers allocated``, or ``168 registers at launch, then 24, 240
+    (setmaxnreg)``; empty if unknown."""
     if not registers or not code.setmaxnreg:
         return f"{registers} registers allocated" if registers else ""
     given = {role.registers for role in code.roles if role.address is not None}
@@ -65,7 +65,7 @@ def registers_of(registers: int | None, code: SassStats) -> str:
 
 
 def sentences(local: LocalTraffic) -> Iterator[str]:
-    """``48 spill loads at depth 2, gemm.cu:118``: worst first, a sentence for each depth, line and direction."""
+    """Spills per depth, line and direction, worst first: ``48 spill loads at depth 2, gemm.cu:118``."""
     counts: Counter[tuple[int, bool, str]] = Counter()
     for group, number in local.kept or ():
         if group.kind == "spill":
@@ -80,22 +80,22 @@ def sentences(local: LocalTraffic) -> Iterator[str]:
 
 
 TOP = 3
-"""Lines that are listed."""
+"""Maximum number of lines listed."""
 
 
 class Culprit(NamedTuple):
-    """A line of the source, and what of the weight of a class of accesses comes from it."""
+    """Source line, and its share of the cost of a class of accesses."""
 
     place: SourceLine
-    """The line; what it calls may be inlined at it."""
+    """Source line; its callees may be inlined there."""
     inner: SourceLine
-    """The heaviest of the lines that were inlined there, with the calls in between; the line itself where none was."""
+    """Costliest line inlined there, with the calls in between; the line itself if there is none."""
     share: float
-    """Of the weight of all accesses of the class: 0 to 1."""
+    """Share of the cost of all accesses of the class: 0 to 1."""
     bytes: int
-    """That its accesses move per thread, each counted once."""
+    """Bytes that its accesses move per thread, each counted once."""
     depth: int | None
-    """Of the innermost."""
+    """Loop depth of the innermost access; ``None`` if unknown."""
 
     def __str__(self) -> str:
         """``softmax.cuh:118, inlined at flash.cu:38: 64 bytes at depth 2``."""
@@ -106,8 +106,8 @@ class Culprit(NamedTuple):
 def culprits(
     local: LocalTraffic, kind: AccessClass = "spill", place_of: Callable[[SourceLine], SourceLine] = lambda line: line
 ) -> list[Culprit]:
-    """The lines that accesses of one class come from, the heaviest first. ``place_of`` says which of a line and the
-    calls that it was inlined through is meant; what comes from one line counts together."""
+    """Source lines of the accesses of one class, costliest first. ``place_of`` selects a line or one of the call sites
+    that it was inlined at; accesses at the same place are summed."""
     groups: dict[tuple[str, int], list[WeighedLine]] = {}
     for line in local.lines:
         if line.kind == kind:
@@ -127,14 +127,14 @@ def culprits(
 
 
 def share_text(share: float) -> str:
-    """``62 %``; what is little is not nothing, and what is not all is not 100."""
+    """Share as a percentage, ``62 %``; only 0 is shown as 0, and only all as 100."""
     if 0 < share <= 0.005:
         return "<1 %"
     return f"{min(round(share * 100), 100 if share > 0.9999 else 99)} %"
 
 
 def where(source: SourceLine | None) -> str:
-    """``gemm.cu:118, inlined at main.cu:9``; empty without line information."""
+    """Text for a source line: ``gemm.cu:118, inlined at main.cu:9``; empty without line information."""
     if source is None:
         return ""
     text = f"{_base(source.file)}:{source.line}"
