@@ -1,8 +1,8 @@
-"""One module per command, found by its name in :data:`GROUPS`, which says what each command is for.
+"""One module per command, named in :data:`GROUPS` with a line of help each.
 
 A command module has a docstring (its description), ``EPILOG`` (an example), ``add_arguments(parser)`` and
-``run(arguments) -> exit status``. Only the module of the command that is called is loaded. A command with verbs
-declares them in ``add_arguments`` by :func:`add_verbs`, and has no positional arguments of its own.
+``run(arguments) -> exit status``. Only the module of the called command is loaded. A command with verbs declares them
+in ``add_arguments`` with :func:`add_verbs`, and has no positional arguments of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers in the forms that -f asks for."""
+"""Results in the formats that -f selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baseline of a command that checks: its options, its file, and what is said of it."""
+"""Baseline of a command that checks: options, file, and messages about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last lines of a report for people: how to accept what fails, and what was not checked."""
+"""Last lines of a text report: how to accept failing findings, and what was not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds that commands read: files, and standard input."""
+"""Input builds of commands: files, and standard input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What standard error says of an input, and the exit status that follows."""
+"""Issues of an input on standard error, and the resulting exit status."""
 
 from __future__ import annotations
 

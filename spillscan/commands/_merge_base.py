@@ -1,7 +1,7 @@
-"""Files as they are at the merge base of HEAD and a revision.
+"""Files at the merge base of HEAD and a revision.
 
-They are read from git by their path, never from the work tree, so that a change cannot replace its own policy or
-baseline: not by a link, a submodule, or another folder.
+They are read from git by path, never from the work tree, so that a change cannot replace its own policy or baseline by
+a link, a submodule or another folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Next steps that an output prints: commands that run as pasted, on the same inputs with the same options."""
+"""Next steps printed after a result: commands that run as pasted, on the same inputs with the same options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands have, each declared once; and the few kinds of which all options are."""
+"""Options shared by commands, each declared once, and helpers that declare the common kinds of options."""
 
 from __future__ import annotations
 

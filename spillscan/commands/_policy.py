@@ -1,4 +1,4 @@
-"""The policy of a command: its options, the file behind them, and with --baseline-from the file at the merge base."""
+"""Policy of a command: its options, its file, and with --baseline-from the file at the merge base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pytest's plugin: the fixture ``spillscan_build``, which is what ``--spillscan-build`` or pytest's settings name."""
+"""pytest plugin: fixture ``spillscan_build``, the build named by ``--spillscan-build`` or pytest's settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which kernels a command is about: what --arch, --kernel and --launch name, and what that leaves; a part that names
-nothing is refused, as a typo in it would leave out, silently, what it was to choose."""
+"""Selection of a command's kernels by --arch, --kernel and --launch. A part that matches nothing is an error, since a
+typo would silently leave out kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--try: the fixes of kernels, compiled."""
+"""--try: compile the fixes of kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``diff --why``: why a kernel takes more registers or spills more, as code and records show it, with evidence.
+"""``diff --why``: why a kernel takes more registers or spills more, with evidence from code and records.
 
-Of binaries (sm_75 and later) the live registers and, compiled with -lineinfo, the source lines are compared; of logs
-and dumps what they report; of what `spillscan run` recorded also its commands. Nothing is guessed.
+For binaries (sm_75 and later), live registers are compared and, if compiled with -lineinfo, source lines; for logs and
+disassembly, the reported metrics; for builds recorded by `spillscan run`, also the commands. Nothing is guessed.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Record all kernels and findings of a build. Entries of kernels that the build does not have are kept."""
+    """Record all kernels and findings of a build. Entries of kernels missing from the build are kept."""
     policy, path = _policy_and_path(arguments)
     known = os.path.exists(path)
     old = _baseline.read(path) if known else None
@@ -80,9 +80,8 @@ def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Ba
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Drop kernels that the build does not have and findings that are fixed; lower figures that got better. Nothing is
-    added or raised. Give the whole build: what it lacks is dropped.
-    """
+    """Drop kernels missing from the build and fixed findings, and lower values that improved. Nothing is added or
+    raised. Pass the whole build: anything missing from it is dropped."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))

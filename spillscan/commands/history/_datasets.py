@@ -1,4 +1,4 @@
-"""The dataset that a command asks, and its damage."""
+"""Dataset that a command queries, and its damage."""
 
 from __future__ import annotations
 
