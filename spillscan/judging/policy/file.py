@@ -52,15 +52,15 @@ class LaunchEntry(_Table, frozen=True):
 class Limits(_Table, frozen=True):
     """Limits on kernels, and severities of rules."""
 
-    max_spill_bytes: Annotated[Limit, _says("most bytes of spill stores and loads together, per thread")] = 0
-    max_registers: Annotated[Limit, _says("most registers per thread")] = "none"
-    max_stack_bytes: Annotated[Limit, _says("most bytes of stack per thread")] = "none"
-    max_shared_bytes: Annotated[Limit, _says("most bytes of shared memory per block")] = "none"
-    max_code_bytes: Annotated[Limit, _says("most bytes of machine code per kernel")] = "none"
-    min_blocks_per_sm: Annotated[Limit, _says("fewest resident blocks per SM at the kernel's launch")] = "none"
-    max_spill_growth_bytes: Annotated[Limit, _says("most bytes by which spill stores or loads may grow")] = 0
-    max_register_growth: Annotated[Limit, _says("most registers per thread by which a kernel may grow")] = 0
-    max_code_growth_percent: Annotated[Limit, _says("most percent by which machine code may grow")] = "none"
+    max_spill_bytes: Annotated[Limit, _says("spill stores plus loads, bytes per thread")] = 0
+    max_registers: Annotated[Limit, _says("registers per thread")] = "none"
+    max_stack_bytes: Annotated[Limit, _says("stack, bytes per thread")] = "none"
+    max_shared_bytes: Annotated[Limit, _says("shared memory, bytes per block")] = "none"
+    max_code_bytes: Annotated[Limit, _says("machine code, bytes per kernel")] = "none"
+    min_blocks_per_sm: Annotated[Limit, _says("resident blocks per SM at the kernel's launch")] = "none"
+    max_spill_growth_bytes: Annotated[Limit, _says("growth of spill stores or loads, bytes per thread")] = 0
+    max_register_growth: Annotated[Limit, _says("growth in registers per thread")] = 0
+    max_code_growth_percent: Annotated[Limit, _says("growth of machine code, percent")] = "none"
     severity: Annotated[dict[str, Level], _says("severity by rule; off: the rule finds nothing")] = field(
         default_factory=dict
     )
@@ -92,13 +92,13 @@ class PolicyFile(Limits, frozen=True):
 
     version: Literal[1] = 1
     fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
-    expect_kernels: Annotated[Count | None, _says("fewest kernels that a build must have; fewer is exit 2")] = None
-    devices: Annotated[Words | None, _says("devices whose blocks per SM count (H100, sm_90); default: its arch")] = None
-    require_archs: Annotated[
-        Words | None, _says("code that each binary must have: sm_90a machine code, compute_120 PTX")
-    ] = None
-    driver_release: Annotated[Word | None, _says('CUDA release whose drivers must take all PTX, such as "12.4"')] = None
-    max_file_bytes: Annotated[Bytes, _says("most bytes that an input of `size` may have, as stored")] = "none"
+    expect_kernels: Annotated[Count | None, _says("kernels in a build; fewer exit with 2")] = None
+    devices: Annotated[Words | None, _says("devices for blocks per SM; default: the kernel's arch")] = None
+    require_archs: Annotated[Words | None, _says("code in each binary: sm_90a (machine code), compute_120 (PTX)")] = (
+        None
+    )
+    driver_release: Annotated[Word | None, _says('CUDA release whose drivers load all PTX, such as "12.4"')] = None
+    max_file_bytes: Annotated[Bytes, _says("file size, bytes (`size`)")] = "none"
     baseline: Annotated[Word | None, _says("baseline file, relative to the policy's folder")] = None
     kernels: Annotated[list[KernelEntry], _says("limits, severities and launches for some kernels")] = field(
         default_factory=list
