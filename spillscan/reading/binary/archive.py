@@ -109,7 +109,7 @@ def rest_of(window: Window, at: int) -> Rest:
 
 
 def _may_matter(name: str, head: bytes) -> bool:
-    """Whether a member may hold code or a log."""
+    """Whether a member may contain code or a log."""
     return _NAMED.search(name) is not None or not head.startswith(archives.BARREN)
 
 

@@ -87,7 +87,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def entries(region: Window) -> Iterator[Entry | DamageError]:
-    """All entries of the fat binaries in ``region`` (a section holds several, with padding between them)."""
+    """All entries of the fat binaries in ``region``, such as a section, with padding between them."""
     at = region.find(MAGIC)
     sound: int | None = 0
     """End of the last intact fat binary; ``None`` after a damaged one."""

@@ -74,14 +74,14 @@ class Member(Struct, frozen=True):
     """GPU code of one architecture."""
 
     stored: fatbin.Entry | Window
-    """Its bytes, which an entry of a fat binary may hold compressed."""
+    """Its bytes, or the entry of a fat binary that contains them, possibly compressed."""
     place: Place
     file: Window
-    """The innermost file that holds it."""
+    """Innermost file that contains it."""
     target: str = ""
     """``90a``, from its fat binary; empty outside of one."""
     relocatable: bool = False
-    """Whether a fat binary holds it for the device linker."""
+    """Whether it is relocatable code in a fat binary, for the device linker."""
 
     def plain(self, scratch: Scratch | None = None) -> Window:
         """Its bytes, decompressed at each call. With a ``scratch`` they are valid until its next use. Raises

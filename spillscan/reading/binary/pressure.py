@@ -154,7 +154,7 @@ class Pressure(NamedTuple):
                     (written if access.store else read)[access.row, column] |= bit
             unknown = np.zeros(len(guarded), bool)
             (found,) = live([(Effects(read, written, guarded & written.any(axis=1), unknown), self.graph)])
-            held.append(Live(found.sets & ~(read | written), False))  # what is stored or loaded is in a register here
+            held.append(Live(found.sets & ~(read | written), False))  # while stored or loaded it is in a register
         return _Slots(accesses, names, held)
 
 

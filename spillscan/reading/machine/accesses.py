@@ -52,7 +52,7 @@ _FORMS: dict[AddressForm, int] = {
     "uniform": UNIFORM | _NO_BASE,
     "unknown": NOT_UNDERSTOOD,
 }
-"""Numbers of address forms; register 0 stands for any base register."""
+"""Bits of each address form; register 0 stands for any base register."""
 
 
 class Target(NamedTuple):

@@ -103,8 +103,8 @@ WORDS_A_GROUP = 4
 
 
 def role_by(opcodes: Collection[str]) -> Role:
-    """Role by opcodes: an entry leaves by EXIT, a device function by RET; unknown if both occur, since the listing of
-    an entry may include callees."""
+    """Role by opcodes: an entry leaves by EXIT, a device function by RET. Unknown with neither, or with both, since the
+    listing of an entry may include callees."""
     if "RET" not in opcodes:
         return "entry" if "EXIT" in opcodes else "unknown"
     return "unknown" if "EXIT" in opcodes else "function"
