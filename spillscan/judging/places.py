@@ -203,10 +203,10 @@ def place_in_input(origin: Origin | None, tree: Tree) -> Place:
 
 
 def log_path(log: str, tree: Tree) -> str:
-    """Name of an input in reports: relative to the root, or the file name alone if it is outside."""
+    """Name of an input in reports: relative to the root, or absolute if it is outside."""
     if log == "-":
         return "standard-input"
-    return tree.inside(log) or posixpath.basename(_normal(log))
+    return tree.inside(log) or posixpath.normpath(posixpath.join(_normal(tree.root), tree.folder, _normal(log)))
 
 
 def source_of(kernel: Kernel) -> str:

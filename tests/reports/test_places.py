@@ -68,7 +68,13 @@ def test_relative_from_a_folder_of_the_repository() -> None:
 
 @pytest.mark.parametrize(
     ("log", "path"),
-    [("-", "standard-input"), ("/tmp/x/build.log", "build.log"), ("/work/app/b.log", "b.log"), ("b/c.log", "b/c.log")],
+    [
+        ("-", "standard-input"),
+        ("/tmp/x/build.log", "/tmp/x/build.log"),
+        ("../c.log", "/work/c.log"),
+        ("/work/app/b.log", "b.log"),
+        ("b/c.log", "b/c.log"),
+    ],
 )
 def test_logs(log: str, path: str) -> None:
     assert log_path(log, TREE) == path
@@ -256,9 +262,9 @@ def test_paths_are_relative_to_the_repository(tmp_path: Path, folder: str) -> No
     assert {entry["location"]["path"] for entry in entries} == {"src/gemm.cu"}
 
 
-def test_origins_of_other_machines_stay_short() -> None:
-    one = replace(found(), origin=Origin(input="/home/somebody/secret/build.log", line=3))
-    assert str(place_of(one, TREE)) == "build.log:3"
+def test_origins_outside_of_the_repository_stay_absolute() -> None:
+    one = replace(found(), origin=Origin(input="/home/somebody/build.log", line=3))
+    assert str(place_of(one, TREE)) == "/home/somebody/build.log:3"
 
 
 @pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])

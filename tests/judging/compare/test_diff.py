@@ -305,7 +305,7 @@ def test_a_deleted_kernel_excuses_no_spill_of_a_new_one(tmp_path: Path) -> None:
     result = run("diff", HEAD, new, "--fail-on", "error")
     assert result.returncode == 1
     text = " ".join(result.stdout.decode().split())
-    assert "error [spill] new.log:27: is new and spills 868 B stores, 884 B loads" in text
+    assert f"error [spill] {new}:27: is new and spills 868 B stores, 884 B loads" in text
 
 
 def test_another_set_of_features_of_an_arch_is_compared(tmp_path: Path) -> None:
