@@ -13,11 +13,10 @@ from msgspec import Struct
 
 from spillscan.model.usage import Origin, Severity
 
-Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages", "time"]
+Hidden = Literal["kernels", "spills", "registers", "stack", "shared", "code", "launch", "messages"]
 """Data that may be missing if an input was not understood.
 
-``kernels``: whole kernels, with all their metrics; ``messages``: other compiler messages about a kernel; ``time``: its
-compile time.
+``kernels``: whole kernels, with all their metrics; ``messages``: other compiler messages about a kernel.
 """
 
 EVERYTHING: tuple[Hidden, ...] = (
@@ -29,7 +28,6 @@ EVERYTHING: tuple[Hidden, ...] = (
     "code",
     "launch",
     "messages",
-    "time",
 )
 
 KINDS: Mapping[str, tuple[Hidden, ...]] = {
@@ -93,7 +91,6 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unknown-shared": ("shared",),
     "unknown-blocks": ("launch",),
     "unknown-code": ("code",),
-    "unknown-time": ("time",),
     "fewer-kernels": ("kernels",),
     "not-comparable": ("spills", "registers", "stack", "shared", "code", "launch"),
     "unit-missing": ("kernels",),
