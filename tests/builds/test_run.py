@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.builds.trial import ROWS, Row, lacking, outcome
-from tests.conftest import sized
 
 SUITE = [row for row in ROWS if row.suite == "test"]
 
 
-@pytest.mark.parametrize("row", SUITE[:: sized(3, 1)], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", SUITE, ids=lambda row: row.name)
 def test_a_spill_is_found_and_a_clean_kernel_is_not_blamed(row: Row, tmp_path: Path) -> None:
     if missing := lacking(row):
         pytest.skip(f"no {missing}")
