@@ -206,7 +206,11 @@ def log_path(log: str, tree: Tree) -> str:
     """Name of an input in reports: relative to the root, or absolute if it is outside."""
     if log == "-":
         return "standard-input"
-    return tree.inside(log) or posixpath.normpath(posixpath.join(_normal(tree.root), tree.folder, _normal(log)))
+    path = tree.inside(log) or _normal(log)
+    if path.startswith("../"):  # made absolute, or without a root cut to its name: no report leads upwards
+        outside = posixpath.normpath(posixpath.join(_normal(tree.root), tree.folder, path))
+        return outside if _is_absolute(outside) else posixpath.basename(path)
+    return path
 
 
 def source_of(kernel: Kernel) -> str:

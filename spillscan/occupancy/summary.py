@@ -135,11 +135,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     def at_most(self) -> bool:
         """Whether ``occupancy`` is only an upper bound, because the launch or its dynamic shared memory is unknown.
 
-        A kernel that cannot launch without dynamic shared memory cannot launch with any, so that is exact.
+        A kernel that cannot launch at the best block size, or without dynamic shared memory, never can: that is exact.
         """
-        if self.launch is None or self.occupancy is None:
+        if self.occupancy is None:
             return self.assumed
-        return self.launch.dynamic_shared_bytes is None and self.occupancy.can_launch
+        return self.occupancy.can_launch and (self.launch is None or self.launch.dynamic_shared_bytes is None)
 
     @property
     def by_bounds(self) -> bool:

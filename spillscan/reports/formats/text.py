@@ -67,7 +67,7 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
         yield "4 to 8: lower and upper bound; the code does not say which accesses are spills"
     summaries = [row.summary for row in shown]
     known = [found for found in summaries if found.occupancy]
-    if any(found.assumed for found in known):
+    if any(found.at_most and found.assumed for found in known):
         yield "≤ upper bound, block size unknown (--launch 'GLOB=THREADS')"
     if any(found.at_most and not found.assumed for found in known):
         yield "≤ upper bound, dynamic shared memory unknown (--launch 'GLOB=THREADS,BYTES')"
