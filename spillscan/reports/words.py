@@ -31,8 +31,6 @@ LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
 LONGEST_LINE = 120
 """Characters of a legend or path."""
-MOST_LEGENDS = 3
-"""Families whose parameter letters are explained in reports for people."""
 MOST_OF_A_KIND = 3
 """Lines per kind of gap in reports for people."""
 MOST_FAMILIES = 6

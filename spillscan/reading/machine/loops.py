@@ -23,7 +23,6 @@ _ROUNDS = 16
 
 _FAR = 1 << 62
 _Numbers = NDArray[np.int64]
-_Flags = NDArray[np.bool_]
 
 
 def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
