@@ -178,17 +178,20 @@ _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fr
 """Typographic blanks and quotes that editors, browsers and forums insert."""
 _DOUBLE_QUOTED = re.compile(r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)""")
 """A name in double quotes, as written by JSON and shells."""
-_BREAKS = ("<br>", "<br/>", "<br />")
-_MARKED = re.compile(_REPORTED)
-_MARKS = ("'", "**")
-"""Markdown code and bold marks (backquotes are quotes by then)."""
+_QUOTED = re.compile(rf"""\s*(["']|\*\*)(?={_REPORTED})(.*?)(?:\\r)?(?:\\n)?\1[,;]?\Z""")
+"""A whole line in quotes (of JSON, a notebook or a list) or in Markdown's code or bold marks (backquotes are quotes by
+then)."""
+_OPENING_TAGS = re.compile(rf"(?:\s*<[A-Za-z][^<>]{{0,200}}>)+(?={_REPORTED})")
+_CLOSING_TAGS = re.compile(r"(?:\s*(?:</[A-Za-z][\w:-]{0,40}>|<br ?/?>))+\Z")
+_MOST_CLOSING = 400
+"""Most characters of the HTML tags behind a line."""
 
 
 def printed(raw: bytes) -> str:
     """A report's line as the tool printed it.
 
-    Removes typographic blanks and quotes, Markdown and HTML marks, Cargo's prefix, trailing blanks, and the project
-    appended by MSBuild: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``.
+    Removes typographic blanks and quotes, quotes, Markdown and HTML marks, Cargo's prefix, trailing blanks, and the
+    project appended by MSBuild: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``.
     """
     line = raw.decode("utf-8", "replace")
     if "&" in line and _ENTITY.search(line):
@@ -197,21 +200,19 @@ def printed(raw: bytes) -> str:
         line = unescape(line)
     if "\t" in line or "`" in line or not line.isascii():
         line = line.translate(_AS_PRINTED)
-    if '"' in line and _DOUBLE_QUOTED.search(line):
-        line = _DOUBLE_QUOTED.sub(r"'\1'", line)
     if "cargo:" in line:
         line = _CARGO.sub("", line, count=1)
-    end = len(line.rstrip())
-    while line.endswith(_BREAKS, 0, end):
-        end = line.rindex("<br", 0, end)
-        while end and line[end - 1].isspace():
-            end -= 1
-    line = line[:end]
+    line = line.rstrip()
+    if line.endswith(">") and (tags := _CLOSING_TAGS.search(line, max(0, len(line) - _MOST_CLOSING))):
+        line = line[: tags.start()].rstrip()
+    if "<" in line and (tags := _OPENING_TAGS.match(line)):
+        line = line[tags.end() :]
     if line.endswith("|") and line.lstrip().startswith("|"):
         line = line[:-1].rstrip()
-    for mark in _MARKS:
-        if line.endswith(mark) and _MARKED.match(line.lstrip(), len(mark)) and line.lstrip().startswith(mark):
-            line = line.lstrip()[len(mark) : -len(mark)].rstrip()
+    if quoted := _QUOTED.match(line):
+        line = quoted[2].rstrip()
+    if '"' in line and _DOUBLE_QUOTED.search(line):
+        line = _DOUBLE_QUOTED.sub(r"'\1'", line)
     head, bracket, project = line.removesuffix("]").rpartition(" [")
     if not bracket or not line.endswith("]") or "[" in project or "]" in project:
         return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -45,7 +46,19 @@ def test_no_damage_passes_unseen(case: int) -> None:
         BLOCK.replace("ptxas info    :", "ptxas : info :"),
         BLOCK.replace("\n", "<br />\n"),
         "".join(f"`{line}`\n" for line in BLOCK.splitlines()),
-        "".join(f"**{line}**\n" for line in BLOCK.splitlines()),
+        *(
+            "".join(f"{before}{line}{after}\n" for line in BLOCK.splitlines())
+            for before, after in (
+                ("**", "**"),
+                ('"', '"'),
+                ("  '", "',"),
+                ("<p>", "</p>"),
+                ("<tr><td class='out'>", "</td></tr>"),
+                ('<div id="L1"> <span>', "</span><br/></div>"),
+            )
+        ),
+        json.dumps({"text": BLOCK.splitlines(keepends=True)}, indent=1) + "\n",
+        f"<html><body><pre><code>{BLOCK.rstrip()}</code></pre></body></html>\n",
         "".join(f"\x1b_bk;t=1700000000000\x07{line}\n" for line in BLOCK.splitlines()),
         BLOCK.replace("entry function 'spills'", "entry function\n'spills'"),
         BLOCK.replace("properties for spills", "properties for\nspills"),
