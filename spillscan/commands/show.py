@@ -1,19 +1,12 @@
 """Print the spills of one kernel by source line and loop, largest spill cost first.
 
-Without KERNEL, all kernels of INPUT are shown. A kernel without local memory takes one line. --with sass adds the
-machine code of a binary and needs nvdisasm.
+Without KERNEL, all kernels of INPUT are shown. A kernel without local memory takes one line.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from spillscan.advice.causes import at_lines, holdings
 from spillscan.commands import _inputs, _issues, _options, _selection
@@ -22,12 +15,11 @@ from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.code import LocalAccess, SassStats, WarpRole
 from spillscan.naming import Names
-from spillscan.output.errors import InputError, UsageError
+from spillscan.output.errors import InputError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung, say, spark, style_of
 from spillscan.reading.binary import fetch
-from spillscan.reading.binary.fetch import MachineCode
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
@@ -49,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "binary, disassembly (cuobjdump, nvdisasm), snapshot, folder, or - for standard input",
     )
     _options.add_one_arch(parser)
-    _options.add_with(
-        parser,
-        {
-            "source": "source lines of a binary with their instructions",
-            "sass": "machine code of a binary (needs nvdisasm)",
-        },
-    )
+    _options.add_with(parser, {"source": "source lines of a binary with their instructions"})
     parser.add_argument("--source-root", metavar="DIR", help="folder of the source files for --with source")
     _options.add_rows(parser, 40, "slots to show", "slots")
 
@@ -72,15 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:
         raise InputError(f"{given}: no kernel matches {called!r}", "part of a symbol, a glob, or its name")
-    source, sass = ("source" in arguments.also, "sass" in arguments.also)
-    if sass:
-        if all(kernel.sass.origin is None or kernel.sass.origin.format != "binary" for kernel in found if kernel.sass):
-            raise UsageError("--with sass is for binaries", f"{given} is none")
-        nvdisasm()  # fail before anything is printed
+    source = "source" in arguments.also
     found = sorted(found, key=damage)
-    whole = len(found) == 1 or sass or source
+    whole = len(found) == 1 or source
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
-    code = fetch.code_of(full, text=sass)
+    code = fetch.pressures_of(full)
     live, texts = fetch.shown_of(full if source else ())
     sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
     style = style_of()
@@ -90,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         if kernel not in full:
             say([f"{_head(name, kernel)}  {count(kernel.sass.instructions, 'instruction')}, no local memory"])
             continue
-        pressure = code[id(kernel)].pressure if id(kernel) in code else None
+        pressure = code.get(id(kernel))
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
         say([*[""] * bool(number), *hung(shown, style)])
         if source and id(kernel) in texts:
@@ -101,10 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
             say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
         elif source:
             say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
-        if sass:
-            if id(kernel) not in code:
-                raise InputError(f"the machine code of {name} cannot be read again", "give the binary itself")
-            say(text_of(kernel, code[id(kernel)]).expandtabs().splitlines())
     _issues.report_issues(build.issues)
     return 0
 
@@ -250,42 +228,3 @@ def _places(accesses: tuple[LocalAccess, ...]) -> str:
         f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
     )
     return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
-
-
-_SECTION = "//-"
-_TIMEOUT_SECONDS = 600
-
-
-def nvdisasm() -> str:
-    """Path of nvdisasm: on PATH, in a toolkit, or in the PyPI wheel. Raises UsageError if there is none."""
-    homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
-    wheel = importlib.util.find_spec("nvidia")
-    for place in wheel.submodule_search_locations or () if wheel else ():
-        homes += sorted(Path(place).glob("*/bin"), reverse=True)
-    for folder in (None, *homes):
-        if found := shutil.which("nvdisasm", path=folder):
-            return found
-    raise UsageError("--with sass needs nvdisasm", "pip install 'spillscan[cuda]', or put a CUDA toolkit's on the PATH")
-
-
-def text_of(kernel: Kernel, code: MachineCode) -> str:
-    """nvdisasm's output for one function of a cubin, with source lines if it has line information."""
-    program = nvdisasm()
-    with tempfile.TemporaryDirectory(prefix="spillscan-") as folder:
-        file = Path(folder) / "kernel.cubin"
-        file.write_bytes(code.cubin)
-        command = [program, "-c", "-gi", str(file)]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InputError(f"{program} failed: {error}") from error
-    listing = done.stdout.decode(errors="replace")
-    lines = listing.splitlines()
-    heads = [index for index, line in enumerate(lines) if line.startswith(_SECTION)]
-    for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
-        if lines[begin].split()[1:2] == [f".text.{kernel.key.symbol}"]:
-            return "\n".join(lines[begin:end]).rstrip()
-    said = (done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"])[0]
-    raise InputError(
-        f"{program} does not print {kernel.key.symbol} of {kernel.key.arch}: {said}", "is it recent enough?"
-    )

@@ -19,7 +19,7 @@ from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, Traffic, WarpRole
 from spillscan.occupancy import occupancy
 from spillscan.occupancy.summary import summarise
-from spillscan.reading.binary.fetch import code_of
+from spillscan.reading.binary.fetch import pressures_of
 from tests.reading.binary.support import stored
 from tests.reporting import kernel
 
@@ -169,10 +169,10 @@ def test_trials(made: Trial, goal: Goal, kinds: list[str], text: str) -> None:
 def test_registers_that_end_spills_are_live_values(name: str, tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(stored(name))
     build = scan(str(tmp_path / "k.cubin"))
-    held = code_of(build.kernels)
+    held = pressures_of(build.kernels)
     spilling = [each for each in build.kernels if id(each) in held and sum(each.spills or ())]
     for each in spilling:
-        pressure = held[id(each)].pressure
+        pressure = held[id(each)]
         assert pressure
         assert each.sass
         assert registers_needed(each, pressure) == Need(pressure.demand(each.sass.local) or 0, "estimate")

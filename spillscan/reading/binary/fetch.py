@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spillscan.output.errors import InputError
@@ -18,26 +16,11 @@ if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
 
 
-@dataclass(kw_only=True)
-class MachineCode:
-    """Machine code of one kernel."""
+def _pressure(cubin: Cubin, function: Function) -> Pressure | None:
+    """Live registers of a function; ``None`` if its architecture has no table."""
+    from spillscan.reading.binary.pressure import pressures
 
-    _cubin: Cubin
-    _function: Function
-
-    @cached_property
-    def cubin(self) -> bytes:
-        """Bytes of the cubin that contains it."""
-        window = self._cubin.elf.window
-        return bytes(window.copy(0, window.size, "cubin"))
-
-    @cached_property
-    def pressure(self) -> Pressure | None:
-        """Its live registers; ``None`` if its architecture has no table."""
-        from spillscan.reading.binary.pressure import pressures
-
-        own = self._function.section
-        return next((found for _, found in pressures(self._cubin, lambda each: each.section == own)), None)
+    return next((found for _, found in pressures(cubin, lambda each: each.section == function.section)), None)
 
 
 def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
@@ -82,17 +65,6 @@ def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tu
             yield from together.values()
 
 
-def code_of(kernels: Iterable[Kernel], *, text: bool = False) -> dict[int, MachineCode]:
-    """Machine code of the kernels read from a binary, by the kernel's ``id``. ``text``: also load their cubins."""
-    found: dict[int, MachineCode] = {}
-    for same, cubin, function in _functions(kernels):
-        for kernel in (each for each in same if id(each) not in found):
-            code = MachineCode(_cubin=cubin, _function=function)
-            _ = code.pressure, code.cubin if text else None  # while the input is open
-            found[id(kernel)] = code
-    return found
-
-
 def texts_of(kernels: Iterable[Kernel]) -> dict[int, CodeText]:
     """Code of kernels, from their snapshot or binary, by the kernel's ``id``."""
     from spillscan.reading.binary.references import text_of
@@ -115,7 +87,7 @@ def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, 
     texts: dict[int, CodeText] = {}
     for same, cubin, function in _functions(kernels, inner=True):
         for kernel in (each for each in same if id(each) not in live):
-            pressure = MachineCode(_cubin=cubin, _function=function).pressure
+            pressure = _pressure(cubin, function)
             if pressure is not None:
                 live[id(kernel)], texts[id(kernel)] = pressure, text_of(cubin, function)
     return live, texts
@@ -123,5 +95,9 @@ def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, 
 
 def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
     """Live registers, by the kernel's ``id``, if its architecture has a table."""
-    found = code_of(kernels).items()
-    return {number: code.pressure for number, code in found if code.pressure is not None}
+    found: dict[int, Pressure] = {}
+    for same, cubin, function in _functions(kernels):
+        new = [id(kernel) for kernel in same if id(kernel) not in found]
+        if new and (pressure := _pressure(cubin, function)) is not None:
+            found |= dict.fromkeys(new, pressure)
+    return found

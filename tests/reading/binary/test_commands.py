@@ -147,30 +147,6 @@ def test_show_needs_no_tool(tmp_path: Path) -> None:
     assert b"R1+0x" in done.stdout
 
 
-def test_show_says_what_it_needs_for_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(tmp_path, "sass-sm_90a-13.5.cubin")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    done = run("show", "spills_wide", path, "--with", "sass")
-    assert done.returncode == 2
-    assert b"--with sass needs nvdisasm" in done.stderr
-    assert done.stdout == b""
-
-
-def test_show_prints_what_nvdisasm_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(tmp_path, "sass-sm_90a-13.5.cubin")
-    tool = tmp_path / "nvdisasm"
-    listing = FIXTURES / "sass" / "nvdisasm-c-sm_90a-13.5.sass"
-    tool.write_text(f"#!/bin/sh\ncat {listing}\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    said = run("show", "spills_wide", path, "--with", "sass").stdout.decode()
-    assert ".text.spills_wide" in said
-    assert "/*0000*/" in said
-    assert ".text.plain" not in said
-
-
 def test_a_linked_library_overrules_the_objects_beside_it(tmp_path: Path) -> None:
     put(tmp_path, "relocatable-13.5.a")
     assert {kernel.final for kernel in scan(tmp_path).kernels} == {False}
