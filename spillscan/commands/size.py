@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from os.path import basename
 from typing import Any
 
+from msgspec import to_builtins
+
 from spillscan.builds import coverage
 from spillscan.builds.coverage import Archs
 from spillscan.commands import _answers, _issues, _options, _policy
@@ -26,10 +28,9 @@ from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs import source
 from spillscan.reading.inputs.source import Source, kind_of_binary
-from spillscan.reports import weights
-from spillscan.reports.size_groups import SizeGroups
+from spillscan.reports import sizes as size_report
+from spillscan.reports.sizes import Duplicate, Weighed
 from spillscan.reports.table import Column, Table, of_rows
-from spillscan.reports.weights import Duplicate, Weighed
 
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
     base = _weighed(arguments.base, wanted, issues)
     weighed = _weighed(arguments.inputs, wanted, issues)
-    held = weights.archs(weighed)
+    held = size_report.archs(weighed)
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
@@ -82,13 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
             levels = ("file", *levels)
-        whole = SizeGroups([weights.tree(weighed, levels, base)], levels, weights.BYTES)
+        whole = size_report.tree(weighed, levels, base)
         _answers.answer(
             forms,
-            text=lambda style: whole.lines(most, style),
-            json=lambda: {"by": levels, **whole.documents()[0], "oversized": oversized},
-            csv=whole.records,
-            html=lambda: whole.page(f"Size of {basename(weighed[0].name)}"),
+            text=lambda style: size_report.lines(whole, most, style),
+            json=lambda: {"by": levels, **to_builtins(whole), "oversized": oversized},
+            csv=lambda: size_report.records(whole, levels),
+            html=lambda: size_report.page(whole, f"Size of {basename(weighed[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
     gaps += coverage.gaps(held, lambda _: policy)
@@ -123,7 +124,7 @@ def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weigh
 
 
 def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
-    found, pairs = weights.duplicates(weighed), weights.alike(weighed)
+    found, pairs = size_report.duplicates(weighed), size_report.alike(weighed)
     names = Names(dict.fromkeys(each.symbol for each in found))
     total = sum(copy.code_bytes for each in weighed for copy in each.weight.copies)
     saved = sum(each.saved_bytes for each in found)

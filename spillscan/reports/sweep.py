@@ -16,9 +16,8 @@ from spillscan.output.markdown import words
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, Style, fold, paint
+from spillscan.reports.page import document as page
 from spillscan.reports.page.columns import shown_arch, shown_name
-from spillscan.reports.page.document import STATIC
-from spillscan.reports.page.series import sweep_document
 from spillscan.reports.table import Column, Table
 
 VERSION = 1
@@ -186,4 +185,5 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
         for curve in curves
     ]
     inputs = ", ".join(dict.fromkeys(curve.input for curve in curves))
-    return sweep_document(inputs, swept, text(curves, STATIC))
+    payload = {**page.head(inputs, "sweep", "Sweep"), "swept": swept}
+    return page.document(inputs, payload, ("sweep",), text(curves, page.STATIC))

@@ -19,13 +19,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from spillscan import __version__
 from spillscan.output.records import harmless
-from spillscan.output.safe import printable
+from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import Style
 
 _ASSETS = Path(__file__).parent / "assets"
 COMMON = ("base", "core", "controls", "table", "chart")
 """Assets of every page: design tokens, the frame, and the components of views."""
+_LONGEST_TITLE = 120
 _ESCAPES = re.compile(r"(?:\\u[0-9a-f]{4})+|\\.")
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
@@ -55,6 +57,16 @@ def document(
     yield '</pre>\n</main></noscript></div>\n<script type="application/json" id="payload">'
     yield from _json(payload)
     yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
+
+
+def head(title: str, view: str, label: str) -> dict[str, Any]:
+    """Payload fields of a page with one view."""
+    return {
+        "title": clip(title, _LONGEST_TITLE),
+        "tool": f"spillscan {__version__}",
+        "kind": view,
+        "views": [{"name": view, "label": label}],
+    }
 
 
 def text(value: str, most: int | None = None) -> str:

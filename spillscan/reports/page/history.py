@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan.output.safe import clip
-from spillscan.reports.page.document import STATIC, document
-from spillscan.reports.page.series import head
+from spillscan.reports.page.document import STATIC, document, head
 from spillscan.reports.table import Table
 
 _LONGEST_CELL = 300

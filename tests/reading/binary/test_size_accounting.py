@@ -19,15 +19,10 @@ import pytest
 from spillscan import cli
 from spillscan.commands.size import _LEVELS
 from spillscan.reading.binary import fatbin
-from spillscan.reading.binary.size_accounting import HOST, OTHER, Weight, weigh
+from spillscan.reading.binary.size_accounting import HOST, OTHER, Copy, Key, Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Window
 from spillscan.reading.inputs import zstd
-from spillscan.reports.weights import (
-    Weighed,
-    alike,
-    duplicates,
-    tree,
-)
+from spillscan.reports.sizes import Weighed, alike, duplicates, tree
 from tests.reading.binary.support import FOLDER, scanned, stored
 
 NAMES = sorted(path.name.removesuffix(".zst") for path in FOLDER.iterdir() if path.suffix == ".zst")
@@ -185,12 +180,41 @@ def test_architectures_whose_code_is_equal() -> None:
     assert [each.equal for each in alike([Weighed("whole", whole)])] == ([equal] if equal else [])
 
 
+@pytest.mark.parametrize(
+    ("codes", "stored", "saved", "equal"),
+    [
+        ({"sm_80": "AB", "sm_86": "AB"}, 40, 20, [("sm_80", "sm_86", 2, 2, 200)]),
+        ({"sm_80": "AB", "sm_86": "AC"}, 40, 10, [("sm_80", "sm_86", 2, 1, 100)]),
+        ({"sm_80": "AB", "sm_86": "BA"}, 40, 20, []),  # equal code under other names
+        (
+            {"sm_80": "A", "sm_86": "AB", "sm_90": "CB"},
+            0,
+            0,
+            [("sm_80", "sm_86", 1, 1, 100), ("sm_86", "sm_90", 2, 1, 100)],
+        ),
+    ],
+)
+def test_what_copies_cost(
+    codes: dict[str, str], stored: int, saved: int, equal: list[tuple[str, str, int, int, int]]
+) -> None:
+    """Functions f0, f1, … of 100 bytes, each letter a code; ``stored``: bytes of all code of one arch in the file."""
+    weight = Weight()
+    for arch, digests in codes.items():
+        for number, digest in enumerate(digests):
+            key = Key(form="SASS", arch=arch, symbol=f"f{number}")
+            weight.copies.append(Copy(key=key, digest=digest, entry=True, code_bytes=100))
+            weight.add(key._replace(section=".text"), stored // 4, 100)
+    found = [Weighed("a.so", weight)]
+    assert sum(each.saved_stored_bytes for each in duplicates(found)) == saved
+    assert sorted((*each.archs, each.functions, each.equal, each.equal_bytes) for each in alike(found)) == equal
+
+
 @pytest.mark.parametrize("level", _LEVELS)
 def test_each_level_holds_all_bytes(level: str) -> None:
     weight = weighed(LIBRARY)
     whole = tree([Weighed("a.so", weight)], [level, "kind"])
-    assert sum(row[-2] for row in whole.rows()) == len(LIBRARY)  # type: ignore[misc]
-    assert whole.values[0] == len(LIBRARY)
+    assert sum(row[-2] for row in whole.rows()) == len(LIBRARY)
+    assert whole.stored_bytes == len(LIBRARY)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,8 +236,8 @@ def test_growth_is_the_difference_of_two_trees() -> None:
     levels = ("kind", "arch")
     whole = tree([new], levels, [old])
     assert whole.growth == (
-        tree([new], levels).values[0] - len(LIBRARY),
-        tree([new], levels).values[1] - tree([old], levels).values[1],
+        tree([new], levels).stored_bytes - len(LIBRARY),
+        tree([new], levels).bytes - tree([old], levels).bytes,
     )
     for this, other in ((0, new), (2, old)):
         alone = {row[:-2]: row[-2:] for row in tree([other], levels).rows()}

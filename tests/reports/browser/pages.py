@@ -22,8 +22,8 @@ from spillscan.judging.policy import Policy
 from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Launch, Origin, Usage
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.page.history import history_document
-from spillscan.reports.page.series import weight_document
 from spillscan.reports.report import Report
+from spillscan.reports.sizes import SizeGroup, page
 from spillscan.reports.sweep import html
 from spillscan.reports.table import Column, Table
 from tests.conftest import FIXTURES
@@ -221,25 +221,20 @@ def sweep() -> list[Curve]:
     ]
 
 
-WEIGHTS = {
-    "label": "total </script><img src=x onerror='owned=1'> \u202e\u2066",
-    "stored_bytes": 1000,
-    "bytes": 4000,
-    "groups": [
-        {
-            "label": "sm_90a",
-            "stored_bytes": 700,
-            "bytes": 3000,
-            "groups": [
-                {"label": "code", "stored_bytes": 600, "bytes": 2500},
-                {"label": "symbols <img src=x onerror=alert(1)>", "stored_bytes": 100, "bytes": 500},
-            ],
-        },
-        {"label": "host and packing", "stored_bytes": 300, "bytes": 1000},
-    ],
-}
-
-SIZES = (("stored_bytes", "stored", 0, True), ("bytes", "unpacked", 0, True))
+SIZES = SizeGroup(
+    "total </script><img src=x onerror='owned=1'> \u202e\u2066",
+    1000,
+    4000,
+    groups=(
+        SizeGroup(
+            "sm_90a",
+            700,
+            3000,
+            groups=(SizeGroup("code", 600, 2500), SizeGroup("symbols <img src=x onerror=alert(1)>", 100, 500)),
+        ),
+        SizeGroup("host and packing", 300, 1000),
+    ),
+)
 
 PAGES: dict[str, Callable[[], str]] = {
     "scan": lambda: rendered("html", Report(kind="scan", build=build("demo/head.log"))),
@@ -263,7 +258,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "hostile-diff": lambda: rendered("html", hostile_diff()),
     "many": lambda: rendered("html", Report(kind="scan", build=many(MANY))),
     "empty": lambda: rendered("html", Report(kind="scan", build=Build())),
-    "size": lambda: "".join(weight_document("Size of a.so", [WEIGHTS], SIZES)),
+    "size": lambda: "".join(page(SIZES, "Size of a.so")),
     "history": history,
     "sweep": lambda: "".join(html(sweep())),
 }

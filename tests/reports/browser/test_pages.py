@@ -18,7 +18,8 @@ from spillscan.cli import main
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.output.nouns import size
-from spillscan.reports.page.series import weight_document
+from spillscan.reports.sizes import SizeGroup
+from spillscan.reports.sizes import page as size_page
 from tests.conftest import FIXTURES, sized
 from tests.reporting import rendered
 from tests.reports.browser import pages
@@ -532,11 +533,9 @@ def test_charts_lead_to_their_kernels(site: Site, browse: Open) -> None:
 def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     counts = [0, 1_740, MIB - 1, MIB, 10 * MIB + MIB // 4, 999 * MIB + MIB // 2, 1023 * MIB, 1 << 30, 1234 << 30]
     counts += [random.Random(7).randrange(1 << bits) for bits in range(1, 40)]
-    groups = [
-        {"label": "all", "bytes": sum(counts), "groups": [{"label": f"n{count}", "bytes": count} for count in counts]}
-    ]
+    groups = tuple(SizeGroup(f"n{count}", count, count) for count in counts)
     path = tmp_path / "sizes.html"
-    path.write_text("".join(weight_document("sizes", groups, [("bytes", "stored", 0, True)])))
+    path.write_text("".join(size_page(SizeGroup("all", sum(counts), sum(counts), groups=groups), "sizes")))
     assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
 
 

@@ -1,23 +1,25 @@
-"""Sizes of files: all bytes in nested groups, and duplicate code."""
+"""Sizes of binaries: all bytes in nested groups, and duplicate code."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import combinations
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from spillscan.builds.coverage import Archs
-from spillscan.model.symbols import natural
+from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
+from spillscan.output.nouns import size
+from spillscan.output.terminal import Row, Style, table
 from spillscan.reading.binary.size_accounting import Copy, Key, Weight
-from spillscan.reports.size_groups import NO_KERNEL, Measure, Part, SizeGroup, of_kernels, whole
+from spillscan.reports.page.document import STATIC, document, head
 
-BYTES = (Measure("stored_bytes", "stored", bytes=True), Measure("bytes", "unpacked", bytes=True))
-HOST = "host and packing"
+HOST, NO_KERNEL = "host and packing", "(no kernel)"
 
 
 class Weighed(NamedTuple):
@@ -29,36 +31,133 @@ class Weighed(NamedTuple):
     """Bytes by kind, as counted by :func:`~spillscan.reading.binary.size_accounting.weigh`."""
 
 
-_Label = Callable[[str, Key], str]
+class SizeGroup(Struct, frozen=True, omit_defaults=True):
+    """Bytes with a common property."""
+
+    label: str
+    """Common property: an architecture, a file, a family of kernels."""
+    stored_bytes: int
+    """Bytes in the files."""
+    bytes: int
+    """Bytes when unpacked."""
+    base_stored_bytes: int | None = None
+    """Bytes in the older files; ``None`` without any."""
+    base_bytes: int | None = None
+    """Bytes of the older files when unpacked."""
+    groups: tuple[SizeGroup, ...] = ()
+    """Parts by the next level, the largest first; with older inputs, the largest change first."""
+
+    @property
+    def growth(self) -> tuple[int, int]:
+        """Growth of stored and unpacked bytes; without older inputs, the bytes."""
+        return self.stored_bytes - (self.base_stored_bytes or 0), self.bytes - (self.base_bytes or 0)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Innermost groups, each with the labels of all groups around it."""
+        if not self.groups:
+            base = () if self.base_bytes is None else (self.base_stored_bytes, self.base_bytes)
+            yield self.label, self.stored_bytes, self.bytes, *base
+        for group in self.groups:
+            yield from ((self.label, *row) for row in group.rows())
 
 
 def tree(weighed: Sequence[Weighed], levels: Sequence[str], base: Sequence[Weighed] = ()) -> SizeGroup:
     """All bytes in nested groups, with those of older inputs if there are any."""
-    inputs = [*((each, False) for each in weighed), *((each, True) for each in base)]
-    labels = _labels(Names(dict.fromkeys(key.symbol for each, _ in inputs for key in each.weight.sums if key.symbol)))
+    names = Names(dict.fromkeys(key.symbol for each in (*weighed, *base) for key in each.weight.sums if key.symbol))
+    labels = _labels(names)
     wanted = [labels[level] for level in levels]
-    parts = (
-        Part(tuple(label(each.name, key) for label in wanted), (measure.stored, measure.plain), old)
-        for each, old in inputs
-        for key, measure in each.weight.sums.items()
-    )
-    return whole(parts, BYTES, bool(base))
+    sums: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for at, inputs in ((0, weighed), (2, base)):
+        for each in inputs:
+            for key, measure in each.weight.sums.items():
+                part = sums[tuple(label(each.name, key) for label in wanted)]
+                part[at] += measure.stored
+                part[at + 1] += measure.plain
+    return _group("total", list(sums.items()), 0, compared=bool(base))
+
+
+_Label = Callable[[str, Key], str]
 
 
 def _labels(names: Names) -> dict[str, _Label]:
+    """Functions that give the group of an input's bytes, by level."""
+
     def of_kernel(label: Callable[[str], str]) -> _Label:
         return lambda _, key: label(key.symbol) if key.symbol else NO_KERNEL if key.form else HOST
 
-    kernels = of_kernels(names)
     return {
         "arch": lambda _, key: f"{key.arch} ({key.form})" if key.form not in ("", "SASS") else key.arch or HOST,
         "kind": lambda _, key: key.kind,
         "section": lambda _, key: key.section,
-        **{level: of_kernel(label) for level, label in kernels.items()},
+        "family": of_kernel(cache(names.base)),
+        "kernel": of_kernel(cache(names.of)),
+        "namespace": of_kernel(cache(lambda symbol: namespace(demangle(symbol)))),
         "object": lambda _, key: key.unit or "(not known)",
         "member": lambda name, key: key.member or PurePath(name).name,
         "file": lambda name, key: name,
     }
+
+
+_Part = tuple[tuple[str, ...], list[int]]
+"""Labels at all levels, and bytes: stored, unpacked, and both of older inputs."""
+
+
+def _group(label: str, parts: Sequence[_Part], depth: int, *, compared: bool) -> SizeGroup:
+    inner: defaultdict[str, list[_Part]] = defaultdict(list)
+    for part in parts:
+        if depth < len(part[0]):
+            inner[part[0][depth]].append(part)
+    groups = [_group(each, several, depth + 1, compared=compared) for each, several in inner.items()]
+    groups.sort(key=lambda each: (*(-abs(value) for value in each.growth), natural(each.label)))
+    stored, unpacked, *base = (sum(sizes[at] for _, sizes in parts) for at in range(4))
+    old_stored, old_unpacked = base if compared else (None, None)
+    return SizeGroup(label, stored, unpacked, old_stored, old_unpacked, tuple(groups))
+
+
+# ---- forms of the groups ------------------------------------------------------------------------------------------
+
+
+def lines(whole: SizeGroup, most: int | None, style: Style) -> Iterator[str]:
+    """Table of the sums with their changes or shares; ``most``: subgroups shown of each group."""
+    compared = whole.base_bytes is not None
+    heads = ("what", "stored", "change", "unpacked", "change") if compared else ("what", "stored", "", "unpacked")
+    rows: list[Row] = [(cells, "") for cells in _rows(whole, whole, 0, most)]
+    yield from table(heads, rows, style, ("what",))
+
+
+def _rows(group: SizeGroup, whole: SizeGroup, depth: int, most: int | None) -> Iterator[list[str]]:
+    yield _cells("  " * depth + group.label, [group], whole)
+    inner = group.groups
+    if len(inner) == 1 and (inner[0].label in group.label or group.label in inner[0].label):
+        return
+    for each in inner[:most]:
+        yield from _rows(each, whole, depth + 1, most)
+    if most is not None and (rest := inner[most:]):
+        yield _cells(f"{'  ' * depth}  … {len(rest):,} more", rest, whole)
+
+
+def _cells(label: str, several: Sequence[SizeGroup], whole: SizeGroup) -> list[str]:
+    stored, unpacked = sum(each.stored_bytes for each in several), sum(each.bytes for each in several)
+    if whole.base_bytes is None:
+        return [label, size(stored), f"{100 * stored / (whole.stored_bytes or 1):.1f}%", size(unpacked)]
+    grown = [size(sum(each.growth[at] for each in several), "+") for at in (0, 1)]
+    return [label, size(stored), grown[0], size(unpacked), grown[1]]
+
+
+def records(whole: SizeGroup, levels: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """CSV records, heads first."""
+    base = () if whole.base_bytes is None else ("base_stored_bytes", "base_bytes")
+    yield *levels, "stored_bytes", "bytes", *base
+    yield from (row[1:] for row in whole.rows())
+
+
+def page(whole: SizeGroup, title: str) -> Iterator[str]:
+    """Yield a page with a treemap in pieces."""
+    payload = {**head(title, "size", "Size"), "tree": to_builtins(whole)}
+    return document(title, payload, ("treemap", "size"), lines(whole, STATIC.rows, STATIC))
+
+
+# ---- duplicate code -----------------------------------------------------------------------------------------------
 
 
 class Duplicate(Struct, frozen=True, kw_only=True):
