@@ -1,13 +1,13 @@
-# make run    set up, then show the main job on real logs
-# make test   set up, then run every test
-# make lint   ruff and mypy --strict
-# make grammar the parsers and expressions of the grammars, compiled
-# make golden what tests compare with, written anew: golden files, tables of documents, schemas; read the diff
-# make bench  speed and memory, as ratios to an earlier revision
-# make oracle millions of cases against NVIDIA's own answers
-# make bounds the wheel with the lowest and the newest of what it needs, on each Python to be had
-# make mutants small faults, planted: which of them the nearest tests notice
-# make site   the documents as a site
+# make run      set up, then show the main commands on real logs
+# make test     set up, then run the tests
+# make lint     ruff and mypy --strict
+# make grammar  compile the grammars into spillscan/reading/compiled
+# make golden   rewrite golden files, tables in docs and schemas; read the diff
+# make bench    CPU time and memory, compared with an earlier revision
+# make oracle   millions of comparisons with NVIDIA's tools (hours)
+# make bounds   the wheel with the lowest and newest dependencies, on each Python found
+# make mutants  plant small faults and count those that the nearest tests notice
+# make site     build the docs as a site
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -16,7 +16,7 @@ TESTS  := $(VENV)/.tests
 
 .PHONY: run test lint grammar golden bench oracle mutants bounds wheel site fixtures clean
 
-# What running needs, and what tests need besides.
+# The environment for running, then for testing.
 $(RUNS): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
@@ -29,7 +29,7 @@ $(TESTS): $(RUNS)
 run: $(RUNS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh fixtures/demo/run.sh
 
-# Byte code is kept, whatever the environment says: workers, and what tests start, would compile all of it anew.
+# Keep byte code, whatever the environment says: test workers and child processes would compile everything again.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(TESTS)
 	$(BIN)/python -m pytest -n auto --dist worksteal

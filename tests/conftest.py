@@ -6,11 +6,13 @@ import gc
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Generator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +50,12 @@ def sized(suite: Sized, oracle: Sized) -> Sized:
 for name in ("COLUMNS", "GITHUB_REPOSITORY", "GITHUB_BASE_REF", "CI_PROJECT_URL", "CI_MERGE_REQUEST_DIFF_BASE_SHA"):
     os.environ.pop(name, None)
 
+# Where no nvcc is installed, tests take the one of the package index, and what they start takes it too.
+if shutil.which("nvcc") is None and (wheel := find_spec("nvidia")) and wheel.submodule_search_locations:
+    for folder in Path(wheel.submodule_search_locations[0]).glob("cu*/bin"):
+        if (folder / "nvcc").exists():
+            os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{folder}"
+
 # A shell lets what it starts in the background ignore Ctrl-C, and programs that the tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -81,6 +89,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         how = f"If the change is meant, `{writers.program(item.path)}` writes anew what is compared; read its diff."
         report.sections.append(("What to do", how))
     return report
+
+
+RIGHTS = "rights: "
+"""Prefix of a skip reason that no installed program can change: the user or the container lacks a right."""
+NO_SKIPS = os.environ.get("SPILLSCAN_SKIP") == "never"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``SPILLSCAN_SKIP=never``, as ``.ci/run`` sets it, a run that skipped a test for a missing program fails."""
+    reporter: pytest.TerminalReporter | None = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", ()) if reporter else ()
+    if reporter and NO_SKIPS and any(RIGHTS not in report.longrepr[2] for report in skipped):
+        reporter.write_line("\nSPILLSCAN_SKIP=never: a test skipped for a missing program fails the run", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @cache

@@ -34,7 +34,7 @@ def may() -> bool:
     return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not may(), reason="not root, or in a container that allows no mounts")
+pytestmark = pytest.mark.skipif(not may(), reason="rights: not root, or in a container that allows no mounts")
 
 
 @pytest.fixture

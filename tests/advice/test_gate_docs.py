@@ -134,7 +134,7 @@ def test_a_build_that_fails_is_a_job_that_fails(machine: Machine, workflow: str)
     assert machine.steps[-1].status == 3, "nothing runs after it"
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="rights: only root can give files away")
 def test_a_checkout_of_another_user(machine: Machine) -> None:
     """As in a container: without safe.directory git answers nothing."""
     text = JOB.replace("${GITHUB_BASE_REF:+", "").replace('$GITHUB_BASE_REF"}', 'main"')

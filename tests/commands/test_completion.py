@@ -110,7 +110,7 @@ def test_zsh_completes(tmp_path: Path) -> None:
     child, terminal = pty.fork()
     if not child:  # pragma: no cover - another program
         os.chdir(ROOT)
-        os.execve(program, [program, "--dataset"], {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"})
+        os.execve(program, [program, "-d"], {**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb"})
 
     def until(mark: str) -> str:
         seen = ""

@@ -20,7 +20,7 @@ from spillscan.naming import Names
 from spillscan.output.nouns import size
 from spillscan.reports.sizes import SizeGroup
 from spillscan.reports.sizes import page as size_page
-from tests.conftest import FIXTURES, sized
+from tests.conftest import FIXTURES, NO_SKIPS, sized
 from tests.reporting import rendered
 from tests.reports.browser import pages
 from tests.reports.browser.conftest import (
@@ -28,7 +28,6 @@ from tests.reports.browser.conftest import (
     DESKTOP,
     DRAWN,
     PHONE,
-    REQUIRED,
     SIZES,
     Open,
     Site,
@@ -459,7 +458,7 @@ def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str
     tab.page.evaluate(axe)
     for route in routes(name, tab):
         tab.go(route)
-        for scheme, rules in (("light", "{}"), ("dark", "{runOnly: ['color-contrast']}"))[: 2 if REQUIRED else 1]:
+        for scheme, rules in (("light", "{}"), ("dark", "{runOnly: ['color-contrast']}"))[: 2 if NO_SKIPS else 1]:
             tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             tab.page.evaluate(DRAWN)
             assert serious(tab.page, rules) == [], (route, scheme)
