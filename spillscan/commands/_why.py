@@ -13,7 +13,7 @@ from typing import Any
 from spillscan.commands import _answers, _inputs, _issues, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.causes import Growth, makers
-from spillscan.judging.compare.figures import figures
+from spillscan.judging.compare.metrics import metrics_of
 from spillscan.model import Kernel
 from spillscan.model.figures import figure
 from spillscan.naming import Names
@@ -24,7 +24,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import hung
 from spillscan.reading.binary import fetch
 
-_FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
+_METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
 _NONE = "no kernel of both builds takes more registers or spills more"
 
 
@@ -71,10 +71,10 @@ class _Report:
 
     def __init__(self, called: str, found: Growth) -> None:
         self.called, self.found = printable(called), found
-        sides = figures(found.before), figures(found.after)
-        self.figures = {name: tuple(side.get(name) for side in sides) for name in _FIGURES}
+        sides = metrics_of(found.before), metrics_of(found.after)
+        self.metrics = {name: tuple(side.get(name) for side in sides) for name in _METRICS}
         peaks = [each.peak if each else None for each in found.pressures]
-        self.figures["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
+        self.metrics["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self) -> Iterator[str]:
@@ -82,7 +82,7 @@ class _Report:
 
         found = self.found
         yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
-        for name, (before, after) in self.figures.items():
+        for name, (before, after) in self.metrics.items():
             if before is None and after is None:
                 continue
             least = ["at least " if name == "live_registers" and each else "" for each in self.at_least]
@@ -92,7 +92,7 @@ class _Report:
         yield "  differences, largest first:" if found.causes else "  no known difference explains it"
         for number, cause in enumerate(found.causes, 1):
             yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"
-        yield from (f"  {printable(line, 600)}" for line in found.places())
+        yield from (f"  {printable(line, 600)}" for line in found.peaks())
         yield from (f"  unknown: {text}" for text in found.unknown)
 
     def document(self) -> dict[str, Any]:
@@ -102,10 +102,9 @@ class _Report:
             "symbol": found.after.key.symbol,
             "name": found.after.name,
             "arch": found.after.key.arch,
-            "figures": self.figures,
+            "metrics": self.metrics,
             "live_registers_at_least": self.at_least,
             "causes": [{"kind": c.kind, "evidence": c.evidence, "lines": c.lines} for c in found.causes],
-            "risen": found.risen,
-            "held": found.held,
-            "not_known": found.unknown,
+            "written_at_peak": found.at_peak,
+            "unknown": found.unknown,
         }

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from spillscan.judging.compare.figures import Total, moved_to_shared, totals
+from spillscan.judging.compare.metrics import Total, moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
 from spillscan.model.figures import FIGURES, figure
 from spillscan.occupancy.binding import limited_by

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,7 @@ def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
     sources = [SourceLine(file="k.cu", line=line, inlined_at=CALL if inlined else None) for _, _, line, _ in made]
     depths = [*(each for _, _, _, each in made), depth]
     numbers = np.array([*(NAMES.index(name) for name, *_ in made), len(NAMES)], np.int64)
-    found = Pressure(
-        Live(sets([*live, held | {254}]), False), [*sources, None], Counter(), None, 0, (NAMES, numbers), effects
-    )
+    found = Pressure(Live(sets([*live, held | {254}]), False), [*sources, None], None, 0, (NAMES, numbers), effects)
     return found._replace(graph=_Loops(depths))  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from spillscan.judging.compare.figures import compare
+from spillscan.judging.compare.metrics import compare
 from spillscan.model import Kernel, KernelKey
 from spillscan.model.figures import COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
 from spillscan.model.usage import NUMBERS, PRINTED, Usage

@@ -52,12 +52,12 @@ LARGEST = 60_000
 TRIES = 8
 """Changes of one source that are compiled."""
 NAMES = {
-    "unroll": {"repeated"},
+    "unroll": {"lines", "instructions"},
     "index": {"array"},
-    "inline": {"inlined"},
-    "widen": {"wider"},
-    "bounds": {"bounds", "cap"},
-    "hoist": {"hoisted"},
+    "inline": {"calls"},
+    "widen": {"lines", "instructions"},
+    "bounds": {"bounds", "register-limit"},
+    "hoist": {"lines", "instructions"},
 }
 """What ``why`` calls each."""
 GROUPS = {"unroll": {"copies"}, "inline": {"inlined"}, "widen": {"double"}, "hoist": {"before", "copies"}}

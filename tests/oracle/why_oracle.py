@@ -1,4 +1,4 @@
-"""``why`` on planted regressions: loops unrolled, calls inlined, wider types, loads hoisted, bounds, caps, flags, tool.
+"""``why`` on planted regressions: loops unrolled, calls inlined, wider types, bounds, limits, options, toolkit.
 
 Each must come first.
 
@@ -120,53 +120,25 @@ def bounded(bounds: str, size: int) -> str:
 """
 
 
-def hoisted(size: int, body: str, before: bool) -> str:
-    """A table that is read in the loop, or before it."""
-    read, used = (
-        ("", "w[j * 32 + t]")
-        if not before
-        else (f"float v[{size}]; for (int j = 0; j < {size}; ++j) v[j] = w[j * 32 + t];", "v[j]")
-    )
-    return f"""extern "C" __global__ void k(const float* a, const float* w, volatile float* b, int n) {{
-  int t = threadIdx.x;
-  {read}
-#pragma unroll 1
-  for (int i = 0; i < n; ++i) {{
-    float r = a[i * 32 + t];
-#pragma unroll
-    for (int j = 0; j < {size}; ++j) {body.replace("W", used)}
-    b[i * 32 + t] = r;
-  }}
-}}
-"""
-
-
 def plants() -> Iterator[Plant]:
     """Each once."""
     for body in BODIES:
         for before, after in ((2, 8), (1, 4), (1, 2)):
-            yield Plant("repeated", Side(unrolled(before, body)), Side(unrolled(after, body)))
+            yield Plant("lines", Side(unrolled(before, body)), Side(unrolled(after, body)))
     for body in CALLEES:
         sides = Side(called("__noinline__", body)), Side(called("__forceinline__", body))
-        yield Plant("inlined", *sides)
-        yield Plant("outlined", *reversed(sides))
+        yield Plant("calls", *sides)
+        yield Plant("calls", *reversed(sides))
     for before, after, size in TYPES:
-        yield Plant("wider", Side(typed(before, size)), Side(typed(after, size)))
+        yield Plant("lines", Side(typed(before, size)), Side(typed(after, size)))
     for size in (24, 48, 96):
         plain = bounded("", size)
         yield Plant("bounds", Side(plain), Side(bounded("__launch_bounds__(1024)", size)))
-        yield Plant("cap", Side(plain), Side(plain, ("-maxrregcount", "32")))
+        yield Plant("register-limit", Side(plain), Side(plain, ("-maxrregcount", "32")))
         yield Plant(
             "bounds", Side(bounded("__launch_bounds__(128, 2)", size)), Side(bounded("__launch_bounds__(512, 2)", size))
         )
         yield Plant("toolkit", Side(plain, old=True), Side(plain))
-
-    for size in (8, 16, 32):
-        for body in ("r = fmaf(r, W, 1.f);", "r += W * r;"):
-            yield Plant("hoisted", Side(hoisted(size, body, False)), Side(hoisted(size, body, True)))
-    for body in ("r = __expf(r) / W;", "r = sinf(r) * W;", "r = sqrtf(r + W) / r;"):
-        sides = hoisted(4, body.replace("__expf", "expf"), False)
-        yield Plant("mix", Side(sides, ("-use_fast_math",)), Side(sides))
     for body in BODIES:
         yield Plant("options", Side(unrolled(2, body)), Side(unrolled(2, body), ("-Xptxas", "-O1")))
 

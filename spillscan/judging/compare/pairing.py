@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.compare.effects import effects, metrics
-from spillscan.judging.compare.figures import (
+from spillscan.judging.compare.metrics import (
     by_rank,
     compare,
-    figures,
     messages,
+    metrics_of,
     other_code,
     reported_alike,
     same_code,
@@ -103,7 +103,7 @@ def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
     found: dict[KernelKey, set[str]] = defaultdict(set)
     for kernel in kernels:
         if kernel.confidence == "ambiguous":
-            found[kernel.key] |= {name for name, value in figures(kernel).items() if value is None}
+            found[kernel.key] |= {name for name, value in metrics_of(kernel).items() if value is None}
     return found
 
 

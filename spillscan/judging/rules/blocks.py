@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.figures import moved_to_shared
+from spillscan.judging.compare.metrics import moved_to_shared
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spillscan.judging.compare.figures import sides
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import Change, Kernel, Metric, Rule
-from spillscan.model.figures import figure
+from spillscan.model.figures import figure, value_of
 from spillscan.output.nouns import count
 
 LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
@@ -64,14 +63,14 @@ def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
 def _compared(change: Change) -> Sequence[Metric]:
     """Metrics of both builds' code; none if one of them was not read."""
     before, after = change.before, change.after
-    return sides(before, after) if before and after and before.sass and after.sass else ()
+    if before is None or after is None or before.sass is None or after.sass is None:
+        return ()
+    return [(name, value_of(name, before), value_of(name, after)) for name in (*_LOOPS, *_ARRAYS)]
 
 
 def _grown(change: Change) -> list[Metric]:
     return [
-        (name, old, new)
-        for name, old, new in _compared(change)
-        if name in (*_LOOPS, *_ARRAYS) and old is not None and new is not None and new > old
+        (name, old, new) for name, old, new in _compared(change) if old is not None and new is not None and new > old
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.effects import Sizes, over_sizes
-from spillscan.judging.compare.figures import allocated, linked_apart
+from spillscan.judging.compare.metrics import allocated, linked_apart
 from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.output.nouns import count

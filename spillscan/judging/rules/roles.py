@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.figures import allocated
+from spillscan.judging.compare.metrics import allocated
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from spillscan.judging.compare.figures import same_code, sides
+from spillscan.judging.compare.metrics import same_code
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Kernel, Limit, Metric, Rule
+from spillscan.model.figures import value_of
 
 MAX_BYTES = Limit("max_spill_bytes", "build", default=0)
 MAX_GROWTH = Limit("max_spill_growth_bytes", "change", default=0)
@@ -122,7 +123,7 @@ _TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label i
 def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
     assert change.before is not None
     assert change.after is not None
-    return [(names[name], old, new) for name, old, new in sides(change.before, change.after, tuple(names))]
+    return [(label, value_of(name, change.before), value_of(name, change.after)) for name, label in names.items()]
 
 
 def _spills_unknown(kernel: Kernel, most: int) -> bool:

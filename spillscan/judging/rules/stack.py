@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.figures import growth
+from spillscan.judging.compare.metrics import growth
 from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES

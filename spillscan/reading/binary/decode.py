@@ -9,7 +9,6 @@ which also serves the reader of disassembly. Control instructions are read colum
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -201,8 +200,6 @@ def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
 """Mnemonics that may move the stack pointer by a constant."""
 
-_ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LD", "ST"})
-
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` if the toolkit writes no annotations."""
 
@@ -257,17 +254,6 @@ class Decoded:
         """All mnemonics, and the index of each instruction's own."""
         return self.table.names, self.table.ranks.take(self.code.codes)
 
-    def accesses(self) -> Counter[tuple[str, int]]:
-        """Loads and stores of global and shared memory, by mnemonic and bytes per thread."""
-        if not isinstance(self.code, Wide):
-            return Counter()
-        ranks = self.table.ranks.take(self.code.codes)
-        rows = _accessing(self.table)[ranks].nonzero()[0]
-        found: Counter[tuple[str, int]] = Counter()
-        for kind, count in Counter((ranks[rows] << 3 | self.code.words()[1][rows] >> 9 & 7).tolist()).items():
-            found[self.table.names[kind >> 3], accesses.WIDTHS[kind & 7]] += count
-        return found
-
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local memory accesses and control instructions."""
         kinds = kinds_of(self.table).take(self.code.codes)
@@ -314,12 +300,6 @@ class Decoded:
                 yield address, Plain(taken=True)
             elif table.names[rank] in _FRAMES and not is_variable:
                 yield address, Plain(taken=False, change=amount)
-
-
-@lru_cache
-def _accessing(table: Table) -> Flags:
-    """By rank: whether the mnemonic accesses global or shared memory."""
-    return np.array([*(name in _ACCESSES for name in table.names), False])
 
 
 def _reconverging(code: Wide) -> Controls:

@@ -3,7 +3,6 @@ instructions."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -55,8 +54,6 @@ class Pressure(NamedTuple):
     live: Live
     sources: list[SourceLine | None]
     """Source line of each instruction."""
-    accesses: Counter[tuple[str, int]]
-    """Loads and stores of memory by mnemonic and bytes per thread."""
     graph: Graph | None
     """Control-flow graph."""
     calls: int
@@ -190,16 +187,16 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
         if not isinstance(stretch, Wide):
             return
         effects = known.effects(*stretch.words())
-        held: list[tuple[Function, Counter[tuple[str, int]], tuple[Sequence[str], NDArray[np.int64]]]] = []
+        held: list[tuple[Function, tuple[Sequence[str], NDArray[np.int64]]]] = []
         graphs: list[tuple[Effects, Graph]] = []
         for function in neighbours:
             decoded = Decoded(function.code, stretch, opcodes)
             parts = tuple(cubin.parts_of(function))
             if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
-                held.append((function, decoded.accesses(), decoded.opcodes()))
+                held.append((function, decoded.opcodes()))
                 first = (function.code.start - stretch.start) // INSTRUCTION
                 graphs.append((effects.part(first, first + graph.rows), graph))
-        for (function, accesses, names), (own, ways), found in zip(held, graphs, live(graphs), strict=True):
+        for (function, names), (own, ways), found in zip(held, graphs, live(graphs), strict=True):
             addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
             sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-            yield function, Pressure(found, sources, accesses, ways, ways.calls, names, own)
+            yield function, Pressure(found, sources, ways, ways.calls, names, own)

@@ -9,7 +9,6 @@ in nvdisasm.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -128,12 +127,6 @@ class Graph:
     def depths(self) -> Sequence[int | None]:
         """Loop depth of each instruction; ``None`` if unreachable or unknown."""
         return depths(self._flow.controls(), self._flow.entries, np.arange(self.rows) * INSTRUCTION)
-
-    def loops(self) -> Counter[int]:
-        """Number of loops by depth, the outermost 1; only those that control is known to reach."""
-        nest = self.depths()
-        heads = {way for node, ways in enumerate(self.ways) for way in ways if way <= node}
-        return Counter(depth for way in heads if self.begins[way] < self.rows and (depth := nest[self.begins[way]]))
 
     @staticmethod
     def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:

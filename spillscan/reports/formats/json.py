@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from spillscan import __version__
-from spillscan.judging.compare.figures import figures
 from spillscan.judging.compare.matrix import KernelRow, Matrix
+from spillscan.judging.compare.metrics import metrics_of
 from spillscan.judging.places import Tree, heaviest, place_of
 from spillscan.model import (
     BaselineState,
@@ -358,7 +358,7 @@ def _row(matrix: Matrix, row: KernelRow) -> RowJson:
 
 def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
     more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
-    return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, figures(kernel) | more)
+    return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, metrics_of(kernel) | more)
 
 
 def _named(kernel: Kernel | None) -> dict[str, str | None]:

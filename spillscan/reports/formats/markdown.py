@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from spillscan.advice.families import facts
 from spillscan.advice.ranking import why_here
-from spillscan.judging.compare.figures import totals
+from spillscan.judging.compare.metrics import totals
 from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Build, Finding, Kernel, at_least

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from spillscan.judging.compare.figures import totals
+from spillscan.judging.compare.metrics import totals
 from spillscan.model import Build, Finding, Issue, Kernel, Metric, Severity
 from spillscan.model.figures import figure, rank
 from spillscan.model.symbols import natural

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import diff, scan
-from spillscan.judging.compare.figures import totals
+from spillscan.judging.compare.metrics import totals
 from spillscan.judging.compare.pairing import changed, comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import regressions, undecided_changes

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from spillscan.judging import rules
 from spillscan.judging.compare.effects import effects
-from spillscan.judging.compare.figures import figures
+from spillscan.judging.compare.metrics import metrics_of
 from spillscan.judging.compare.pairing import comparison, diff
 from spillscan.judging.policy import Policy
 from spillscan.model import (
@@ -188,7 +188,7 @@ def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> Non
     before, after = pair
     found = comparison(Build(kernels=(before,)), Build(kernels=(after,)))
     (change,) = (*found.changes, *found.unsettled) or (None,)
-    old, new = figures(before), figures(after)
+    old, new = metrics_of(before), metrics_of(after)
     expected = {name: (old[name], new[name]) for name in old if None not in (old[name], new[name])}
     expected = {name: values for name, values in expected.items() if values[0] != values[1]}
     found = {name: values for name, *values in (change.metrics if change else ())}
@@ -359,8 +359,8 @@ def test_shared_memory_before_the_link_is_another_figure(shared: int | None) -> 
         assert found.changes == ()
         (change,) = found.unsettled
         assert "shared_bytes" in {name for name, _, _ in change.unknown}
-    assert figures(kernel(registers=24))["shared_bytes"] == 0
-    assert figures(unlinked)["shared_bytes"] == shared
+    assert metrics_of(kernel(registers=24))["shared_bytes"] == 0
+    assert metrics_of(unlinked)["shared_bytes"] == shared
 
 
 def test_relocatable_registers_are_another_figure() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ def pressure(rows: list[set[int]], sources: list[SourceLine | None] | None = Non
     return Pressure(
         live,
         sources or [None] * len(rows),
-        Counter(),
         straight,
         0,
         ((), np.zeros(len(rows), np.int64)),
