@@ -257,7 +257,10 @@ def line_starts(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
 
 # ---- output of `make grammar` ---------------------------------------------------------------------------------------
 
-_RULES = (("ptxas", "kernel_block"), ("prefix", "dated"), ("prefix", "clock"), ("prefix", "writer"))
+_RULES = (
+    *(("ptxas", name) for name in ("kernel_block", "function_block")),
+    *(("prefix", name) for name in ("dated", "clock", "writer")),
+)
 _TERMINALS = (
     *(("buildstep", name) for name in ("COUNT", "PERCENT", "STATUS")),
     *(("buildfailure", "PLACE"), ("nvlink", "TARGET")),

@@ -112,6 +112,24 @@ class Writer:
         self._gathered.runs.append(Run(section, step, kernels))
         self._last = None
 
+    def functions(self, rows: list[tuple[str, messages.Stack, float | None]], line: int, step: Step) -> int:
+        """Add consecutive device functions, the first on ``line``, while nothing else is open; return the next line.
+
+        Equivalent to feeding their lines one by one.
+        """
+        seen = self._seen
+        seen.stack_lines = seen.names = True
+        seen.messages += len(rows)
+        for symbol, stack, milliseconds in rows:
+            function = self._begin_function(symbol, stack, line, step)
+            line += 2
+            if milliseconds is not None:
+                seen.compile_times += 1
+                function.took(milliseconds)
+                self._last = None
+                line += 1
+        return line
+
     def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
         """Process one message, read from ``text`` on ``line`` and printed during ``step``."""
         before, self._last = self._last, None

@@ -1,4 +1,4 @@
-"""Kernels with consecutive lines, each matched whole by one expression."""
+"""Kernels and device functions with consecutive lines, each matched whole by one expression."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spillscan.reading.logs.steps import Step
 _MEMO_ENTRIES = 1 << 16
 
 _KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
+_FUNCTION_FIELDS = ("PLAIN_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
 
 
 class Kernels(NamedTuple):
@@ -60,6 +61,15 @@ class Kernels(NamedTuple):
         ]
 
 
+class Functions(NamedTuple):
+    """Consecutive device functions."""
+
+    end: int
+    """Position after their last line."""
+    rows: list[tuple[str, Stack, float | None]]
+    """(symbol, stack line, compile time in milliseconds) of each function."""
+
+
 _Figures = tuple[Usage, str, int, bool]
 """Values of a kernel's lines, its arch, and the result of :func:`shown_by`."""
 
@@ -70,12 +80,16 @@ class Blocks:
     def __init__(self) -> None:
         self._block = re.compile(grammar.kernel_block())
         self._fields = _groups(self._block, _KERNEL_FIELDS)
+        self._function = grammar.pattern("ptxas", "function_block")
+        self._function_fields = _groups(self._function, _FUNCTION_FIELDS)
+        self._stacks: dict[tuple[bytes, ...], Stack] = {}
+        """Stack lines by their numbers, so that equal lines share one record."""
         self._figures: dict[bytes, dict[bytes, _Figures]] = {}
         """Values by arch and by the stack and registers lines."""
         self._ahead: re.Match[bytes] | None = None
         """Match of the next kernel, if it ended the last block because its arch differs."""
 
-    def next(self, text: bytes, position: int) -> Kernels | None:
+    def kernels(self, text: bytes, position: int) -> Kernels | None:
         """Kernels that begin at ``position``; ``None`` if none does.
 
         Most of the time to read a log is spent here, so values that kernels share are parsed once for all of them.
@@ -118,6 +132,21 @@ class Blocks:
             position = end
             match = block(text, position)
         return Kernels(position, target, symbols, usages, times, barriers, linked) if symbols else None
+
+    def functions(self, text: bytes, position: int) -> Functions | None:
+        """Device functions that begin at ``position``; ``None`` if none does."""
+        rows: list[tuple[str, Stack, float | None]] = []
+        while (match := self._function.match(text, position)) is not None and match.end() < len(text):
+            symbol, *numbers, time = match.group(*self._function_fields)
+            key = tuple(numbers)
+            stack = self._stacks.get(key)
+            if stack is None:
+                if len(self._stacks) >= _MEMO_ENTRIES:
+                    self._stacks.clear()
+                stack = self._stacks[key] = Stack(*map(int, key))
+            rows.append((symbol.decode(), stack, None if time is None else float(time)))
+            position = match.end()
+        return Functions(position, rows) if rows else None
 
     def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
         """Parse a kernel's stack and registers lines and add them to ``known``; ``None`` if they are incomplete."""

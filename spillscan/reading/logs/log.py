@@ -18,7 +18,7 @@ from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
-from spillscan.reading.logs.blocks import Blocks
+from spillscan.reading.logs.blocks import Blocks, Kernels
 from spillscan.reading.logs.clean import Cleaner, printed
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
@@ -119,7 +119,7 @@ class _Log:
         while position < size:
             end = text.find(b"\n", position) + 1
             known = self._regular.get(text[position:end]) if end else None
-            if self._default[0].idle and (known is None or isinstance(known, EntryLine)):
+            if self._default[0].idle and (known is None or isinstance(known, EntryLine | Properties)):
                 blocks_end = self._take_blocks(text, position)
                 if blocks_end > position:
                     self._failures.look(seen, position, seen_line)
@@ -229,17 +229,21 @@ class _Log:
     # ---- the two ways to parse a kernel ---------------------------------------------------------------------------
 
     def _take_blocks(self, text: bytes, position: int) -> int:
-        """Take consecutive kernels from ``position`` on; return the position after them."""
+        """Take consecutive kernels and device functions from ``position`` on; return the position after them."""
         writer, steps = self._default
-        while found := self._blocks.next(text, position):
-            self._gap.close(steps, self._line)
-            kernels = found.records(self._name, self._line, steps.current)
-            writer.blocks(kernels, steps.current, barriers=found.barriers, linked=found.linked)
-            self._line += found.lines * len(kernels)
-            self._recognised += found.lines * len(kernels)
+        while block := self._blocks.kernels(text, position) or self._blocks.functions(text, position):
+            first_line = self._line
+            self._gap.close(steps, first_line)
+            if isinstance(block, Kernels):
+                kernels = block.records(self._name, first_line, steps.current)
+                writer.blocks(kernels, steps.current, barriers=block.barriers, linked=block.linked)
+                self._line += block.lines * len(kernels)
+            else:
+                self._line = writer.functions(block.rows, first_line, steps.current)
+            self._recognised += self._line - first_line
             steps.output()
             self._latest = steps
-            position = found.end
+            position = block.end
         return position
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:

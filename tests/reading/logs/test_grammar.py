@@ -46,7 +46,8 @@ def test_a_whole_log_parses_at_once(file: str) -> None:
 def test_lark_alone_reads_the_same_records(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = read_text(FIXTURES / file)
     with_blocks = read_log(text)
-    monkeypatch.setattr(blocks.Blocks, "next", lambda *_: None)
+    for kind in ("kernels", "functions"):
+        monkeypatch.setattr(blocks.Blocks, kind, lambda *_: None)
     alone = read_log(text)
     assert (alone.kernels, alone.issues) == (with_blocks.kernels, with_blocks.issues)
 
