@@ -175,10 +175,9 @@ def pattern(name: str, rule: str) -> re.Pattern[bytes]:
 
 
 def kernel_block() -> bytes:
-    """Expression for the whole block of a regular kernel, whose properties must name the same kernel as its entry
-    line."""
-    name = re.escape("(?P<PROPERTIES_SYMBOL>") + r".*?\)\)"
-    return re.sub(name, "(?P=ENTRY_SYMBOL)", expression("ptxas", "kernel_block"), flags=re.DOTALL).encode()
+    """Expression for the whole block of a regular kernel, whose two names must be equal."""
+    second_name = f"(?:(?>{terminal('PLAIN_SYMBOL', 'ptxas')}))"
+    return expression("ptxas", "kernel_block").replace(second_name, "(?P=PLAIN_SYMBOL)").encode()
 
 
 def terminal(terminal_name: str, name: str = _SASS) -> str:
@@ -263,7 +262,7 @@ _RULES = (
 )
 _TERMINALS = (
     *(("buildstep", name) for name in ("COUNT", "PERCENT", "STATUS")),
-    *(("buildfailure", "PLACE"), ("nvlink", "TARGET")),
+    *(("buildfailure", "PLACE"), ("nvlink", "TARGET"), ("ptxas", "PLAIN_SYMBOL")),
 )
 _LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink")
 

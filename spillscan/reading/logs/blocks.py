@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import count, repeat
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16
 
-_KERNEL_FIELDS = ("ENTRY_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
+_KERNEL_FIELDS = ("PLAIN_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
 _FUNCTION_FIELDS = ("PLAIN_SYMBOL", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES", "MILLISECONDS")
 
 
@@ -82,8 +83,6 @@ class Blocks:
         self._fields = _groups(self._block, _KERNEL_FIELDS)
         self._function = grammar.pattern("ptxas", "function_block")
         self._function_fields = _groups(self._function, _FUNCTION_FIELDS)
-        self._stacks: dict[tuple[bytes, ...], Stack] = {}
-        """Stack lines by their numbers, so that equal lines share one record."""
         self._figures: dict[bytes, dict[bytes, _Figures]] = {}
         """Values by arch and by the stack and registers lines."""
         self._ahead: re.Match[bytes] | None = None
@@ -108,8 +107,8 @@ class Blocks:
         target, of_arch, untimed, barriers, linked = "", b"", False, 0, False
         while match is not None:
             symbol, arch, resources, time = match.group(*fields)
-            end, name = match.end(), symbol.decode("utf-8", "replace")
-            if " " in name or end == size:  # perhaps garbled; or the block may go on in the next text
+            end = match.end()
+            if end == size:  # the block may go on in the next text
                 break
             if arch != of_arch:
                 if symbols:
@@ -125,7 +124,7 @@ class Blocks:
                 break
             usage, target, shown, summed = figures
             barriers, linked = barriers | shown, linked | summed
-            symbols.append(name)
+            symbols.append(symbol.decode())
             usages.append(usage)
             if not untimed:
                 times.append(time)
@@ -137,13 +136,8 @@ class Blocks:
         """Device functions that begin at ``position``; ``None`` if none does."""
         rows: list[tuple[str, Stack, float | None]] = []
         while (match := self._function.match(text, position)) is not None and match.end() < len(text):
-            symbol, *numbers, time = match.group(*self._function_fields)
-            key = tuple(numbers)
-            stack = self._stacks.get(key)
-            if stack is None:
-                if len(self._stacks) >= _MEMO_ENTRIES:
-                    self._stacks.clear()
-                stack = self._stacks[key] = Stack(*map(int, key))
+            symbol, frame, stores, loads, time = match.group(*self._function_fields)
+            stack = _stack(frame, stores, loads)
             rows.append((symbol.decode(), stack, None if time is None else float(time)))
             position = match.end()
         return Functions(position, rows) if rows else None
@@ -166,6 +160,12 @@ class Blocks:
         )
         found = known[resources] = usage, target, *shown_by(usage)
         return found
+
+
+@lru_cache(maxsize=_MEMO_ENTRIES)
+def _stack(frame: bytes, stores: bytes, loads: bytes) -> Stack:
+    """A stack line; equal lines share one record."""
+    return Stack(int(frame), int(stores), int(loads))
 
 
 def _groups(pattern: re.Pattern[bytes], names: tuple[str, ...]) -> tuple[int, ...]:
