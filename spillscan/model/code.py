@@ -18,12 +18,12 @@ from spillscan.model.local import (
     Evidence,
     FlowKind,
     Group,
-    Grouped,
     LocalAccess,
     LocalTraffic,
     SourceLine,
     Traffic,
     WeighedLine,
+    traffic,
     weight,
 )
 from spillscan.model.usage import LaunchBounds, Origin, Role, Usage
@@ -35,12 +35,12 @@ __all__ = [
     "Evidence",
     "FlowKind",
     "Group",
-    "Grouped",
     "LocalAccess",
     "LocalTraffic",
     "SourceLine",
     "Traffic",
     "WeighedLine",
+    "traffic",
     "weight",
 ]
 

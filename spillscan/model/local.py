@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -84,7 +83,7 @@ class WeighedLine(Struct, frozen=True, kw_only=True):
     """Share of the spill cost of all accesses of this class, including those without a line: 0 to 1."""
 
 
-class LocalAccess(Struct, frozen=True, kw_only=True):
+class LocalAccess(Struct, frozen=True):
     """One STL or LDL instruction."""
 
     address: int
@@ -149,9 +148,6 @@ class Traffic(Struct, frozen=True, kw_only=True):
         )
 
 
-_NOTHING = Traffic()
-
-
 class Group(NamedTuple):
     """Accesses with equal properties."""
 
@@ -163,34 +159,24 @@ class Group(NamedTuple):
     """Whether they are in a callee, after the function in the listing."""
 
 
-class Grouped(Sequence[LocalAccess]):
-    """Accesses that can be counted without creating them."""
-
-    __slots__ = ()
+class _Moving(Protocol):
+    @property
+    def store(self) -> bool: ...
 
     @property
-    @abstractmethod
-    def has_sources(self) -> bool:
-        """Whether any of the accesses has a source line."""
-
-    @abstractmethod
-    def groups(self) -> Counter[Group]:
-        """Number of accesses in each group."""
-
-    @abstractmethod
-    def traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
-        """Accesses of one class (``None``: all); ``own``: only those in the function itself. Does not compute loops."""
+    def bytes(self) -> int: ...
 
 
-def _sum(groups: Iterable[tuple[Group, int]]) -> Traffic:
+def traffic(counts: Iterable[tuple[_Moving, int]]) -> Traffic:
+    """Traffic of accesses, or of groups of them, given with the count of each."""
     stores = loads = store_bytes = load_bytes = 0
-    for group, count in groups:
-        if group.store:
+    for access, count in counts:
+        if access.store:
             stores += count
-            store_bytes += count * group.bytes
+            store_bytes += count * access.bytes
         else:
             loads += count
-            load_bytes += count * group.bytes
+            load_bytes += count * access.bytes
     return Traffic(stores=stores, loads=loads, store_bytes=store_bytes, load_bytes=load_bytes)
 
 
@@ -224,9 +210,8 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         """Number of accesses in each group."""
         if self.kept is not None:
             return Counter(dict(self.kept))
-        if isinstance(self.accesses, Grouped):
-            return self.accesses.groups()
-        return Counter(Group(a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
+        counts = Counter((a.kind, a.store, a.bytes, a.depth, a.part > 0) for a in self.accesses)
+        return Counter({Group(*group): count for group, count in counts.items()})
 
     @property
     def total(self) -> Traffic:
@@ -291,18 +276,11 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
-        if not self.kept and not len(self.accesses):
-            return _NOTHING
         key = kind, own
         if key not in self._known:
-            self._known[key] = self._summed(kind, own=own)
+            wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))
+            self._known[key] = traffic((group, count) for group, count in wanted if not (own and group.inner))
         return self._known[key]
-
-    def _summed(self, kind: AccessClass | None, *, own: bool) -> Traffic:
-        if self.kept is None and isinstance(self.accesses, Grouped):
-            return self.accesses.traffic(kind, own=own)
-        wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))
-        return _sum((group, count) for group, count in wanted if not (own and group.inner))
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
@@ -317,8 +295,6 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         """Source lines of the accesses, the costliest first, at most a hundred; empty without line information."""
         if self.kept is not None:
             return self.kept_lines
-        if isinstance(self.accesses, Grouped) and not self.accesses.has_sources:
-            return ()
         total: Counter[AccessClass] = Counter()
         found: dict[tuple[AccessClass, SourceLine], list[LocalAccess]] = {}
         for access in self.accesses:

@@ -262,19 +262,13 @@ class Decoded:
         is_local = kinds >= LOAD
         touching = rows[is_local]
         addresses = self.code.addresses(touching)
-        fields = self.code.local(touching)
-        fields |= (kinds[is_local] == STORE) * accesses.STORE
-        fields |= (self.code.guards(touching) != ALWAYS) * accesses.PREDICATED
-        if annotated:
-            ordered = np.sort(np.array((*annotated, -1), np.int64))
-            fields |= (ordered[ordered.searchsorted(addresses, side="right") - 1] == addresses) * accesses.ANNOTATED
-        moves = moves_of(self.code, rows[~is_local], kinds[~is_local])
-
-        def registers() -> Words:
-            store = kinds[is_local] == STORE
-            return np.where(store, self.code.registers(self.code.stored, touching), self.code.registers("d", touching))
-
-        return Marked(addresses, None, fields, registers, None, moves)
+        stores = kinds[is_local] == STORE
+        stored, loaded = (self.code.registers(letter, touching) for letter in (self.code.stored, "d"))
+        registers = np.where(stores, stored, loaded)
+        predicated = self.code.guards(touching) != ALWAYS
+        columns = (self.code.local(touching), registers, stores, predicated, np.isin(addresses, annotated))
+        local = [*map(accesses.of_word, *(column.tolist() for column in columns))]
+        return Marked(addresses.tolist(), local, moves_of(self.code, rows[~is_local], kinds[~is_local]))
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
         """Uses of the stack pointer other than by STL and LDL: changes by a constant, and reads."""

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import structs
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from spillscan.model.code import LocalTraffic, SourceLine
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import DamageError, leb
-from spillscan.reading.machine.accesses import Accesses
 
 SET_ADDRESS = b"\0\x09\x02"
 """Beginning of a sequence: an extended opcode of nine bytes that sets the address, which is relocated."""
@@ -211,10 +209,11 @@ class Lines:
 
     def attach(self, local: LocalTraffic, section: int) -> LocalTraffic:
         """``local`` of the function in a code section, with source lines for its accesses."""
-        if not isinstance(local.accesses, Accesses):
+        sources = self.of(section, [access.address for access in local.accesses])
+        if sources is None:
             return local
-        sources = self.of(section, local.accesses.addresses.tolist())
-        return local if sources is None else structs.replace(local, accesses=replace(local.accesses, sources=sources))
+        placed = zip(local.accesses, sources, strict=True)
+        return replace(local, accesses=tuple(replace(access, source=source) for access, source in placed))
 
     def of(self, section: int, addresses: Sequence[int]) -> list[SourceLine | None] | None:
         """Source line of each address in a code section; ``None`` if the table does not cover the section."""

@@ -24,7 +24,7 @@ _OBJECTS = (".o", ".obj")
 """Extensions of files that one compilation writes; logs name units by them, too."""
 _MOST_KNOWN_BYTES = 64 << 20
 """Maximum bytes of remembered functions, estimated by the following sizes."""
-_FUNCTION_BYTES, _ACCESS_BYTES = 1500, 40
+_FUNCTION_BYTES, _ACCESS_BYTES = 1500, 200
 
 Record = SassFunction | PortableCode | Issue
 

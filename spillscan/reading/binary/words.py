@@ -98,8 +98,7 @@ class Wide:
         return found
 
     def local(self, rows: Words) -> Words:
-        """Fields of STL and LDL as one number, as in ``machine/accesses.py``, without the store, predicated and
-        annotated bits."""
+        """Fields of STL and LDL as one number: see :func:`spillscan.reading.machine.accesses.of_word`."""
         low, high = self._lows[rows], self._highs[rows]
         found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
         found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
-
-import numpy as np
 
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import NO_TRAFFIC, SETS_REGISTERS, LivePeak, SassFunction, SassStats, SourceLine, WarpRole
 from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.dumps.table import LOCAL, MARKED, Instruction, Operation, Table
 from spillscan.reading.machine import accesses, flow
-from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
 from spillscan.reading.machine.function import (
     WORD,
@@ -31,9 +27,6 @@ from spillscan.reading.machine.function import (
     role_by,
 )
 from spillscan.reading.machine.local import StackUse
-
-ANNOTATION = b"SpillRefill"
-STORE = b"STL"
 
 KEPT_BYTES = 8 << 20
 """Bytes of a function's text kept unparsed."""
@@ -162,7 +155,7 @@ class Listing:
                 stack_uses=self._stack_uses(),
                 annotations=self.annotations,
             )
-            self.obscure = bool((marked.accesses & accesses.NOT_UNDERSTOOD).any())
+            self.obscure = any(access.form == "unknown" for access in marked.accesses)
             if self.local_count:
                 role, traffic = code.role, code.traffic()
             roles = code.roles()
@@ -212,34 +205,14 @@ class Listing:
 
 def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked:
     """Instructions that matter for local memory, by address. In a damaged listing, an address may occur twice."""
-    accesses = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
-    numbers = [line for _, _, line, _ in accesses if line is not None]
-    sources = [source for *_, source in accesses]
-    found = np.array([_access(operation) for _, operation, *_ in accesses], np.int64)
+    rows = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
+    numbers = [line for _, _, line, _ in rows if line is not None]
+    sources = [source for *_, source in rows]
+    moves = (flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS)
     return Marked(
-        np.array([address for address, *_ in accesses], np.int64),
-        np.array(numbers, np.int64) if len(numbers) == len(accesses) else None,
-        found >> _REGISTER_BITS,
-        lambda: found & _REGISTER,
+        [address for address, *_ in rows],
+        [accesses.of_text(*operation) for _, operation, *_ in rows],
+        Moves.of(moves),
+        numbers if len(numbers) == len(rows) else None,
         sources if any(sources) else None,
-        Moves.of(
-            flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS
-        ),
     )
-
-
-@lru_cache(maxsize=1 << 15)
-def _access(operation: Operation) -> int:
-    """An access as a number, followed by the register that it stores or loads into, in the low bits."""
-    guard, opcode, modifiers, operands, note = operation
-    target = accesses.target(modifiers, operands)
-    number = accesses.number(Access(opcode == STORE, bool(guard), ANNOTATION in note, target))
-    moved = operands.rpartition(b",")[2] if opcode == STORE else operands.partition(b",")[0]
-    register = moved.strip().partition(b".")[0][1:]
-    known = register.isdigit() and len(register) <= len(str(_REGISTER))
-    return number << _REGISTER_BITS | (min(int(register), _REGISTER) if known else _REGISTER)
-
-
-_REGISTER_BITS = 8
-_REGISTER = 0xFF
-"""Mask for the register in such a number; RZ's number if there is no register."""

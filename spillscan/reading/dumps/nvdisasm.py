@@ -9,8 +9,9 @@ from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
-from spillscan.reading.dumps.listing import ANNOTATION, Listing, Member
+from spillscan.reading.dumps.listing import Listing, Member
 from spillscan.reading.dumps.table import LOCAL
+from spillscan.reading.machine.accesses import ANNOTATION
 from spillscan.reading.machine.function import role_by
 
 FORMAT = "nvdisasm"

@@ -85,20 +85,6 @@ class Moves(NamedTuple):
         """Instructions at the given indices."""
         return Moves(self.addresses[which], self.targets[which], self.kinds[which], self.conditional[which])
 
-    def part(self, begin: int, end: int) -> Moves:
-        """Instructions from index ``begin`` to ``end``."""
-        part = slice(begin, end)
-        return Moves(self.addresses[part], self.targets[part], self.kinds[part], self.conditional[part])
-
-    @classmethod
-    def join(cls, parts: Iterable[Moves]) -> Moves:
-        """Merge several, by address. A damaged disassembly may repeat an address; the other columns then decide the
-        order."""
-        rows = [(part.addresses, part.targets, part.kinds, part.conditional) for part in parts]
-        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
-        order = np.lexsort(columns[::-1])
-        return cls(*(column[order] for column in columns))
-
 
 class Form(NamedTuple):
     """Control instruction of a line, without address and numeric target."""

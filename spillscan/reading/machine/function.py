@@ -9,12 +9,11 @@ registers at launch, and to all warps on the way to their roles.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import compress, islice, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +22,18 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from spillscan.model import Role
-from spillscan.model.code import NO_TRAFFIC, AccessClass, FlowKind, LocalTraffic, SourceLine, Traffic, WarpRole
-from spillscan.reading.machine import accesses, local, loops
-from spillscan.reading.machine.accesses import Accesses, Part
+from spillscan.model.code import (
+    NO_TRAFFIC,
+    AccessClass,
+    LocalAccess,
+    LocalTraffic,
+    SourceLine,
+    Traffic,
+    WarpRole,
+    traffic,
+)
+from spillscan.reading.machine import local, loops
+from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import Flow, Moves
 from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
@@ -34,24 +42,27 @@ _MOST = 64
 """Maximum number of settings in one kernel; compilers write fewer. Beyond it no role is reported."""
 
 
-def roles(flow: Flow, accesses: Accesses) -> tuple[WarpRole, ...]:
+def roles(flow: Flow, accesses: Sequence[LocalAccess]) -> tuple[WarpRole, ...]:
     """Warp roles: the start, then by registers; empty if the code sets no registers."""
     settings = flow.settings()
     if not settings or len(settings) > _MOST:
         return ()
     reached = _Reach(flow, [address for address, _ in settings])
-    found = [
-        WarpRole(
-            address=address,
-            registers=registers,
-            follows=address is not None and reached.follows(address),
-            spill=None if not spill.accesses and accesses.some(mine, "unknown").accesses else spill,
-            local=accesses.some(mine),
+    addresses = np.array([access.address for access in accesses], np.int64)
+    found = []
+    for address, registers in ((None, None), *settings):
+        mine = [*compress(accesses, reached.among(addresses, address))]
+        spills = [access for access in mine if access.kind == "spill"]
+        unknown = not spills and any(access.kind == "unknown" for access in mine)
+        found.append(
+            WarpRole(
+                address=address,
+                registers=registers,
+                follows=address is not None and reached.follows(address),
+                spill=None if unknown else _traffic(spills),
+                local=_traffic(mine),
+            )
         )
-        for address, registers in ((None, None), *settings)
-        for mine in (reached.among(accesses.addresses, address),)
-        for spill in (accesses.some(mine, "spill"),)
-    ]
     return tuple(sorted(found, key=lambda each: (each.address is not None, each.registers or 0, each.address or 0)))
 
 
@@ -120,30 +131,24 @@ def instruction_bytes(arch: str | None, last_address: int) -> int:
 class Marked(NamedTuple):
     """Instructions of one function that matter for local memory, by address."""
 
-    addresses: NDArray[np.int64]
+    addresses: list[int]
     """Addresses of the accesses."""
-    lines: NDArray[np.int64] | None
-    """Lines of the disassembly, 1-based; ``None`` for binaries."""
-    accesses: NDArray[np.int64]
-    """Accesses packed by :func:`spillscan.reading.machine.accesses.number`."""
-    registers: Callable[[], NDArray[np.int64]]
-    """Register that each stores, or loads into; called only if needed."""
-    sources: Sequence[SourceLine | None] | None
-    """Source lines; ``None`` if the input has none."""
+    accesses: list[Access]
     moves: Moves
+    lines: list[int] | None = None
+    """Line of the disassembly of each access, 1-based; ``None`` for binaries."""
+    sources: list[SourceLine | None] | None = None
+    """Source lines; ``None`` if the input has none."""
 
-    def part(self, begin: int, end: int) -> Marked:
-        """Accesses from index ``begin`` to ``end``."""
-        lines = None if self.lines is None else self.lines[begin:end]
-        sources = None if self.sources is None else self.sources[begin:end]
-        registers = self.registers
-        return self._replace(
-            addresses=self.addresses[begin:end],
-            lines=lines,
-            accesses=self.accesses[begin:end],
-            registers=lambda: registers()[begin:end],
-            sources=sources,
-        )
+
+class Part(NamedTuple):
+    """Accesses of the function itself, or of one callee in its listing."""
+
+    number: int
+    """0 for the function itself, n for the n-th callee."""
+    begin: int
+    end: int
+    kinds: Sequence[AccessClass]
 
 
 class Analysis(Struct, kw_only=True, dict=True):
@@ -181,20 +186,14 @@ class Analysis(Struct, kw_only=True, dict=True):
         """0 for the function itself, n for the n-th callee in its listing."""
         return bisect_right(self._starts, address) - 1
 
-    def _parts_of(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.array(self._starts).searchsorted(addresses, side="right") - 1
-
     @cached_property
-    def _callers(self) -> NDArray[np.bool_]:
-        """By part: whether it calls code that may read arguments from the stack."""
-        found: NDArray[np.bool_] = np.zeros(len(self._starts), bool)
-        found[self._parts_of(self._flow.calls())] = True
-        inner, targets, _ = self._flow.inner_calls()
-        if len(inner):
-            using = np.zeros(len(self._starts), bool)
-            using[self._parts_of(self.marked.addresses)] = True
-            found[self._parts_of(inner[using[self._parts_of(targets)]])] = True
-        return found
+    def _callers(self) -> set[int]:
+        """Parts that call code that may read arguments from the stack."""
+        using = {number for number, _, _ in self._extents}
+        calls, targets, _ = self._flow.inner_calls()
+        inner = zip(calls.tolist(), targets.tolist(), strict=True)
+        callers = [*self._flow.calls().tolist(), *(call for call, target in inner if self._part_of(target) in using)]
+        return set(map(self._part_of, callers))
 
     def _stack_uses(self, part: int) -> Iterator[StackUse]:
         """Uses of the stack pointer in one part; the code is read on demand."""
@@ -207,34 +206,22 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
-        parts = self._classified
-        traffic = LocalTraffic(
-            accesses=self._accesses(self.marked, parts),
-            evidence="annotation" if self.annotations else "last-use",
-            flow=self._followed,
-        )
+        parts = self._parts
+        local = self._local([record for part in parts for record in self._records(part, part.number)])
         own = [part for part in parts if not part.number]
         plain = [part for part in parts if "helper" not in part.kinds]
         if self.role == "function":
-            return replace(traffic, frame=self._counted(own[0]) if own else Traffic())
-        known = [] if own == plain else [counted for part in plain if (counted := self._counted(part)) is not None]
-        return replace(traffic, cumulative=sum(known[1:], known[0])) if known and len(known) == len(plain) else traffic
+            return replace(local, frame=self._printed(own[0]) if own else Traffic())
+        known = [] if own == plain else [printed for part in plain if (printed := self._printed(part)) is not None]
+        return replace(local, cumulative=sum(known[1:], known[0])) if known and len(known) == len(plain) else local
 
     def callee(self, begin: int) -> tuple[LocalTraffic, int | None]:
         """Traffic of the callee at ``begin`` in the listing, and the bytes of its own frame: 0 if it shares the
         kernel's, else unknown (ptxas prints more than the code takes)."""
         number = self._part_of(begin)
-        traffic = NO_TRAFFIC
-        for part, (_, first, end) in zip(self._classified, self._extents, strict=True):
-            if part.number == number:
-                alone = part._replace(number=0, begin=0)
-                traffic = LocalTraffic(
-                    accesses=self._accesses(self.marked.part(first, end), [alone]),
-                    evidence="annotation" if self.annotations else "last-use",
-                    flow=self._followed,
-                    frame=self._counted(part),
-                )
-        return traffic, 0 if self._frame(number) is None else None
+        own = next((part for part in self._parts if part.number == number), None)
+        frame = 0 if self._frame(number) is None else None
+        return (NO_TRAFFIC if own is None else self._local(self._records(own, 0), self._printed(own))), frame
 
     def frame_bytes(self) -> int | None:
         """Bytes of the function's own frame, without those of its callees: the first amount that it takes from the
@@ -245,72 +232,70 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     def roles(self) -> tuple[WarpRole, ...]:
         """Warp roles with their register counts; empty if the code sets none."""
-        return roles(self._flow, self._accesses(self.marked, self._classified))
+        records = [record for part in self._parts for record in self._records(part, part.number)]
+        return roles(self._flow, records)
 
-    @property
-    def _followed(self) -> FlowKind:
-        return "guessed" if self._flow.guessed else "followed"
-
-    def _accesses(self, marked: Marked, parts: Sequence[Part]) -> Accesses:
-        return Accesses(
-            addresses=marked.addresses,
-            lines=marked.lines,
-            accesses=marked.accesses,
-            depths=loops.Depths(self._flow, marked.addresses),
-            parts=parts,
-            sources=marked.sources,
+    def _local(self, accesses: Iterable[LocalAccess], frame: Traffic | None = None) -> LocalTraffic:
+        return LocalTraffic(
+            accesses=tuple(accesses),
+            evidence="annotation" if self.annotations else "last-use",
+            flow="guessed" if self._flow.guessed else "followed",
+            frame=frame,
         )
+
+    @cached_property
+    def _depths(self) -> Sequence[int | None]:
+        return loops.depths(self._flow.controls(), self._flow.entries, self.marked.addresses)
+
+    def _records(self, part: Part, number: int) -> Iterator[LocalAccess]:
+        """Accesses of one part, as those of part ``number``."""
+        marked, rows = self.marked, slice(part.begin, part.end)
+        unknown = [None] * len(part.kinds)
+        for address, line, access, kind, depth, source in zip(
+            marked.addresses[rows],
+            marked.lines[rows] if marked.lines else unknown,
+            marked.accesses[rows],
+            part.kinds,
+            self._depths[rows],
+            marked.sources[rows] if marked.sources else unknown,
+            strict=True,
+        ):
+            store, size, form, slot, last_use, predicated, _, _ = access
+            yield LocalAccess(address, line, store, size, form, slot, last_use, predicated, kind, depth, number, source)
 
     @cached_property
     def _extents(self) -> list[tuple[int, int, int]]:
         """Parts that access local memory: (number, index of the first access, index after the last)."""
         addresses = self.marked.addresses
-        entries = self._flow.entries_before(int(addresses[-1])) if len(addresses) else []
-        cuts = [0, *(addresses.searchsorted(entries).tolist() if entries else ()), len(addresses)]
+        entries = self._flow.entries_before(addresses[-1]) if addresses else []
+        cuts = [0, *(bisect_left(addresses, entry) for entry in entries), len(addresses)]
         return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
 
     @cached_property
-    def _classified(self) -> list[Part]:
+    def _parts(self) -> list[Part]:
         """These parts with the classes of their accesses; without annotations, parts that share a frame are classified
         together."""
-        shared = self._extents
-        if self.annotations or shared == [each for each in shared if not each[0]]:
-            return [self._part(number, [(number, begin, end)])[0] for number, begin, end in shared]
-        shared = [each for each in shared if not each[0] or self._frame(each[0]) is None]
-        alone = [self._part(each[0], [each])[0] for each in self._extents if each not in shared]
-        return sorted((*(self._part(0, shared) if shared else ()), *alone), key=lambda part: part.begin)
+        shared = [] if self.annotations else self._extents
+        if any(number for number, _, _ in shared):
+            shared = [each for each in shared if not each[0] or self._frame(each[0]) is None]
+        alone = [part for each in self._extents if each not in shared for part in self._classified(each[0], [each])]
+        return sorted((*(self._classified(0, shared) if shared else ()), *alone), key=attrgetter("begin"))
 
-    def _distinct(self, begin: int, end: int) -> dict[int, int]:
-        """Number of accesses equal to each distinct one, in the order of their last occurrence, from the end."""
-        return Counter(self.marked.accesses[begin:end][::-1].tolist())
-
-    def _part(self, part: int, extents: Sequence[tuple[int, int, int]]) -> list[Part]:
-        """Classify the parts of one frame, whose owner is ``part``."""
-        together = any(number != part for number, _, _ in extents)
-        counts = [self._distinct(begin, end) for _, begin, end in extents]
-        last: dict[int, None] = dict.fromkeys(chain.from_iterable(reversed(counts)))
+    def _classified(self, owner: int, extents: Sequence[tuple[int, int, int]]) -> list[Part]:
+        """Classify the parts of one frame, whose owner is the part ``owner``."""
+        together = any(number != owner for number, _, _ in extents)
         around = local.Surroundings(
-            calls=lambda: together or bool(self._callers[part]),
-            frame=partial(self._frame, part),
-            taken=lambda: together or self._taken(part),
-            refilled=lambda: set() if part else self._refilled(),
+            calls=lambda: together or owner in self._callers,
+            frame=partial(self._frame, owner),
+            taken=lambda: together or self._taken(owner),
+            refilled=lambda: set() if owner else self._refilled(),
         )
-        kinds = local.classify(
-            [accesses.access(number) for number in reversed(last)],
-            around,
-            annotations=self.annotations,
-            device=bool(part) or self.role == "function",
-        )
-        of = dict(zip(last, reversed(kinds), strict=True))
+        accesses = [access for _, begin, end in extents for access in self.marked.accesses[begin:end]]
+        device = bool(owner) or self.role == "function"
+        kinds = iter(local.classify(accesses, around, annotations=self.annotations, device=device))
         return [
-            Part(
-                number,
-                begin,
-                array("q", own),
-                tuple(own.values()),
-                tuple(self._as_counted(number, of[each]) for each in own),
-            )
-            for (number, begin, _), own in zip(extents, counts, strict=True)
+            Part(number, begin, end, [self._as_counted(number, kind) for kind in islice(kinds, end - begin)])
+            for number, begin, end in extents
         ]
 
     def _as_counted(self, part: int, kind: AccessClass) -> AccessClass:
@@ -322,27 +307,25 @@ class Analysis(Struct, kw_only=True, dict=True):
             return "unknown" if kind == "spill" else kind
         return "helper" if self._starts[part] in self.helpers else kind
 
-    def _counted(self, part: Part) -> Traffic | None:
+    def _printed(self, part: Part) -> Traffic | None:
         """Spills of one part as ptxas prints them; ``None`` if unknown."""
         if part.number and self.helpers is None:
             return None
+        accesses = self.marked.accesses[part.begin : part.end]
+        spills = [access for access, kind in zip(accesses, part.kinds, strict=True) if kind == "spill"]
         device = self.role == "function" and not part.number
         size = self._frame(part.number) if part.number or device else None
-        unknown = "unknown" in part.kinds
         if size is None:
             if device and not self.annotations:  # without a frame, it loads arguments
-                return None if part.slots().stores else Traffic()
-            return None if unknown else part.traffic("spill")
-        numbers = [accesses.access(number) for number in part.numbers]
+                return None if any(access.store and access.slot is not None for access in accesses) else Traffic()
+            return None if "unknown" in part.kinds else _traffic(spills)
         if self.annotations:
-            rows = slice(part.begin, part.begin + sum(part.counts))
-            marked = map(accesses.access, self.marked.accesses[rows].tolist())
-            saved = local.saves([*marked], self.marked.registers()[rows].tolist(), size)
-            return None if saved is None else part.traffic("spill") + accesses.traffic(saved)
-        stored, loaded = ({each.target.slot for each in numbers if each.store == way} for way in (True, False))
-        apart = None not in stored | loaded and not self._taken(part.number)
-        handed_over = stored - loaded and self._callers[part.number]
-        return part.slots(size) if apart and not handed_over else None
+            saved = local.saves(accesses, size)
+            return None if saved is None else _traffic([*spills, *saved])
+        stored, loaded = ({access.slot for access in accesses if access.store == way} for way in (True, False))
+        if None in stored | loaded or self._taken(part.number) or (stored - loaded and part.number in self._callers):
+            return None
+        return _traffic(access for access in accesses if (access.slot or 0) < size)
 
     def _taken(self, part: int) -> bool:
         """Whether the address of the part's frame is used other than to access it; callees may share the frame of the
@@ -352,16 +335,12 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself from which callees refill: ptxas allocates registers across calls."""
-        found: set[int] = set()
+        slots: set[int] = set()
         for part, begin, end in self._extents:
             if part:
-                slots = {
-                    target.slot
-                    for _, _, _, target in map(accesses.access, self._distinct(begin, end))
-                    if target.last_use
-                }
-                found.update(slot - (self._frame(part) or 0) for slot in slots if slot is not None)
-        return found
+                refills = {access.slot for access in self.marked.accesses[begin:end] if access.last_use}
+                slots.update(slot - (self._frame(part) or 0) for slot in refills if slot is not None)
+        return slots
 
     def _frame(self, part: int) -> int | None:
         """Bytes that a part takes from the stack; ``None`` unless its first change of the stack pointer is a
@@ -369,3 +348,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         changes = (local.change(use) for use in self._stack_uses(part))
         first = next((change for change in changes if change is not None), 0)
         return -first if first < 0 else None
+
+
+def _traffic(accesses: Iterable[Access | LocalAccess]) -> Traffic:
+    return traffic((access, 1) for access in accesses)

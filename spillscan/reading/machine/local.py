@@ -83,23 +83,22 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 def classify(accesses: Sequence[Access], code: Surroundings, *, annotations: bool, device: bool) -> list[AccessClass]:
     """Class of each access of one function, without its callees.
 
-    ``accesses``: the distinct ones, in the order of their last occurrence. ``annotations``: the input marks spills, so
-    unmarked accesses are none. ``device``: not a kernel.
+    ``annotations``: the input marks spills, so unmarked accesses are none. ``device``: not a kernel.
     """
     if annotations:
         return _annotated(accesses, code, device=device)
-    refills = [access.target.slot for access in accesses if access.target.last_use and access.target.slot is not None]
+    refills = [access.slot for access in accesses if access.last_use and access.slot is not None]
     if device:
         frame = code.frame()
         return [_of_device(access, frame, refills=bool(refills)) for access in accesses]
     if not refills:
-        if any(access.target.last_use for access in accesses):  # a refill that is not on the stack: no rule applies
+        if any(access.last_use for access in accesses):  # a refill that is not on the stack: no rule applies
             return ["unknown"] * len(accesses)
         return _without_refill(accesses, code)
-    stored = {access.target.slot for access in accesses if access.store}
+    stored = {access.slot for access in accesses if access.store}
     refills += [slot for slot in code.refilled() if slot in stored]
     surely = min(refills)
-    arrays = any(access.target.slot is None for access in accesses) or code.taken()
+    arrays = any(access.slot is None for access in accesses) or code.taken()
     if not (arrays or code.calls()):
         if not _unlike(accesses, surely):
             return ["spill"] * len(accesses)
@@ -119,8 +118,7 @@ def _unlike(accesses: Sequence[Access], lowest: int) -> bool:
     that ptxas keeps in memory although all their indices are constants look like that (spconv's PTX, ptxas 11.8 to
     13.5)."""
     stored, loaded = (
-        {each.target[:3] for each in accesses if each.store == way and (each.target.slot or 0) < lowest}
-        for way in (True, False)
+        {each[1:4] for each in accesses if each.store == way and (each.slot or 0) < lowest} for way in (True, False)
     )
     return stored != loaded
 
@@ -129,8 +127,8 @@ def _without_refill(accesses: Sequence[Access], code: Surroundings) -> list[Acce
     """Classes without a refill: no spills, but slots at the frame's upper end are unknown, since values reloaded only
     in a loop have no last use."""
     kinds = _no_spill([True] * len(accesses), accesses, code)
-    loaded = {access.target.slot for access in accesses if access.target.slot is not None and not access.store}
-    if not any(access.store and access.target.slot in loaded for access in accesses):
+    loaded = {access.slot for access in accesses if access.slot is not None and not access.store}
+    if not any(access.store and access.slot in loaded for access in accesses):
         return kinds
     upper = code.frame()
     if upper is None:
@@ -149,7 +147,7 @@ def _grown(lowest: int, accesses: Sequence[Access]) -> int:
     stored, loaded = (_bytes_of(each for each in accesses if each.store == way) for way in (True, False))
     both = stored & loaded
     begin = lowest
-    slots = {(slot, slot + bytes_) for bytes_, _, slot, _ in (each.target for each in accesses) if slot is not None}
+    slots = {(each.slot, each.slot + each.bytes) for each in accesses if each.slot is not None}
     for slot, end in sorted(slots, reverse=True):
         if slot < begin and not both.isdisjoint(range(slot, end)):
             if begin - end >= ALIGNMENT:
@@ -160,12 +158,12 @@ def _grown(lowest: int, accesses: Sequence[Access]) -> int:
 
 def _bytes_of(accesses: Iterable[Access]) -> set[int]:
     """Bytes of slots that are accessed, as offsets from the stack pointer."""
-    targets = (each.target for each in accesses)
-    return {at for each in targets if each.slot is not None for at in range(each.slot, each.slot + each.bytes)}
+    slots = (each for each in accesses if each.slot is not None)
+    return {at for each in slots for at in range(each.slot or 0, (each.slot or 0) + each.bytes)}
 
 
 def _reaches(access: Access, lowest: int) -> bool:
-    return access.target.slot is not None and access.target.slot >= lowest
+    return access.slot is not None and access.slot >= lowest
 
 
 def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) -> list[AccessClass]:
@@ -176,47 +174,46 @@ def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) 
         rest = [_of_device(access, frame, refills=False) for access in accesses]
     else:
         rest = _no_spill([not access.annotated for access in accesses], accesses, code)
-    loaded, stored = ({each.target.slot for each in accesses if each.store == way} for way in (False, True))
+    loaded, stored = ({each.slot for each in accesses if each.store == way} for way in (False, True))
     kept: set[int | None] = (loaded & stored) - {None}
 
     def unmarked(access: Access, kind: AccessClass) -> AccessClass:
-        undecided = kind == "unknown" and access.target.slot is not None
-        return kind if not undecided else "array" if access.target.slot in kept else "frame"
+        undecided = kind == "unknown" and access.slot is not None
+        return kind if not undecided else "array" if access.slot in kept else "frame"
 
     return ["spill" if each.annotated else unmarked(each, kind) for each, kind in zip(accesses, rest, strict=True)]
 
 
-def saves(accesses: Sequence[Access], registers: Sequence[int], frame: int) -> list[Access] | None:
+def saves(accesses: Sequence[Access], frame: int) -> list[Access] | None:
     """Unmarked accesses by which a function with its own frame saves and restores its caller's registers; ``None`` if
-    they cannot be distinguished from others. ``registers``: the one that each access stores or loads."""
-    found: dict[int, list[tuple[Access, int]]] = {}
-    for access, register in zip(accesses, registers, strict=True):
-        slot = access.target.slot
-        if slot is not None and slot < frame and not access.annotated:
-            found.setdefault(slot, []).append((access, register))
-    saved = {slot: uses[0][1] for slot, uses in sorted(found.items()) if _is_save(uses)}
+    they cannot be distinguished from others."""
+    by_slot: dict[int, list[Access]] = {}
+    for access in accesses:
+        if access.slot is not None and access.slot < frame and not access.annotated:
+            by_slot.setdefault(access.slot, []).append(access)
+    saved = {slot: uses[0].register for slot, uses in sorted(by_slot.items()) if _is_save(uses)}
     for (slot, register), (following, higher) in pairwise(saved.items()):
         if following != slot + REGISTER_BYTES or higher <= register:
             return None
-    return [access for slot in saved for access, _ in found[slot]]
+    return [access for slot in saved for access in by_slot[slot]]
 
 
-def _is_save(uses: Sequence[tuple[Access, int]]) -> bool:
+def _is_save(uses: Sequence[Access]) -> bool:
     """Whether the uses of a slot are one store, then loads, all of the same register."""
     return (
         len(uses) > 1
-        and [access.store for access, _ in uses] == [True] + [False] * (len(uses) - 1)
-        and all(access.target.bytes == REGISTER_BYTES and register == uses[0][1] for access, register in uses)
+        and [access.store for access in uses] == [True] + [False] * (len(uses) - 1)
+        and all(access.bytes == REGISTER_BYTES and access.register == uses[0].register for access in uses)
     )
 
 
 def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessClass:
     """Class of an access of a device function, in whose frame saved registers and spills are mixed; ptxas counts
     both."""
-    slot = access.target.slot
+    slot = access.slot
     if slot is None:
         return _indexed(access)
-    if access.target.last_use:
+    if access.last_use:
         return "spill"
     if frame is None:
         return "unknown"
@@ -230,17 +227,17 @@ def _no_spill(asked: Sequence[bool], accesses: Sequence[Access], code: Surroundi
     argument only if calls are made, and is unknown if there may be arrays, too (other addresses, or the frame's address
     is taken). A slot that is loaded but never stored was written by a callee: its spill, or an array element."""
     slots: AccessClass = "array"
-    in_doubt = any(ask and access.target.slot is not None for ask, access in zip(asked, accesses, strict=True))
+    in_doubt = any(ask and access.slot is not None for ask, access in zip(asked, accesses, strict=True))
     if in_doubt and code.calls():
-        indexed = any(access.target.slot is None for access in accesses) or code.taken()
+        indexed = any(access.slot is None for access in accesses) or code.taken()
         slots = "unknown" if indexed else "frame"
-    stored = {access.target.slot for access in accesses if access.store}
+    stored = {access.slot for access in accesses if access.store}
     loaded_only: AccessClass = "array" if slots == "array" else "unknown"
     return [
-        _indexed(access) if access.target.slot is None else slots if access.target.slot in stored else loaded_only
+        _indexed(access) if access.slot is None else slots if access.slot in stored else loaded_only
         for access in accesses
     ]
 
 
 def _indexed(access: Access) -> AccessClass:
-    return "unknown" if access.target.form == "unknown" else "array"
+    return "unknown" if access.form == "unknown" else "array"

@@ -7,13 +7,12 @@ a function jump back without being loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.reading.machine.flow import WORD, Controls, Flow, distinct
+from spillscan.reading.machine.flow import WORD, Controls, distinct
 
 MOST_BRANCHES = 25_000
 """Maximum branches of one function, except those that only skip code; beyond it loops are not searched for, which would
@@ -37,37 +36,6 @@ def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _
     if len(controls.addresses) > MOST_BRANCHES:
         return [None] * len(points)
     return Line(controls, entries).depths(points)
-
-
-class Depths(Sequence[int | None]):
-    """Result of :func:`depths`, computed on demand: for most functions only sums are needed."""
-
-    __slots__ = ("_asked", "_known")
-
-    def __init__(self, flow: Flow, points: _Numbers) -> None:
-        self._asked: tuple[Flow, _Numbers] | None = flow, points
-        self._known: Sequence[int | None] = ()
-
-    def _all(self) -> Sequence[int | None]:
-        if self._asked is not None:
-            flow, points = self._asked
-            self._known, self._asked = depths(flow.controls(), flow.entries, points), None
-        return self._known
-
-    def __len__(self) -> int:
-        return len(self._all() if self._asked is None else self._asked[1])
-
-    @overload
-    def __getitem__(self, index: int) -> int | None: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int | None]: ...
-
-    def __getitem__(self, index: int | slice) -> int | Sequence[int | None] | None:
-        return self._all()[index]
-
-    def __iter__(self) -> Iterator[int | None]:
-        return iter(self._all())
 
 
 def _covered(controls: Controls, points: _Numbers) -> bool:

@@ -44,7 +44,7 @@ class TestFixtures:
             assert dict(function.stats.opcodes) == dict(tree.opcodes)
             found = [(a.address, a.store, a.bytes, a.form, a.slot) for a in function.stats.local.accesses]
             wanted = [
-                (address, store, width, *accesses.target(b"", f" [{''.join(inside)}]".encode())[1:3])
+                (address, store, width, *accesses.of_text(b"", b"LDL", b"", f" [{''.join(inside)}]".encode(), b"")[2:4])
                 for address, store, width, inside in tree.local
             ]
             assert found == wanted

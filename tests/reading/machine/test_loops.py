@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.machine import loops
-from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
+from spillscan.reading.machine.flow import Controls
 
 
 class Control(NamedTuple):
@@ -33,20 +31,6 @@ def depths(controls: list[Control], entries: list[int], points: list[int]) -> li
 def test_nested() -> None:
     controls = [Control(40, 20, True), Control(60, 10, True), Control(70, None, False)]
     assert depths(controls, [], [0, 10, 20, 30, 50, 65]) == [0, 1, 2, 2, 1, 0]
-
-
-def test_depths_are_found_when_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    moves = Moves.of([(40, 20, Kind.JUMP, True), (70, -1, Kind.EXIT, False)])
-    found = loops.Depths(Flow(moves, last=70, kernel=True), np.array([10, 20, 30]))
-    sent = pickle.dumps(found)
-    with monkeypatch.context() as patched:
-        patched.delattr(loops, "depths")
-        assert len(found) == 3
-    assert list(found) == [0, 1, 1]
-    assert (found[0], found[1:]) == (0, [1, 1])
-    for each in (found, pickle.loads(sent), pickle.loads(pickle.dumps(found))):
-        assert list(each) == [0, 1, 1]
-        assert len(each) == 3
 
 
 def test_slow_path_behind_the_function() -> None:
