@@ -95,7 +95,7 @@ class Gate(NamedTuple):
 
     def _is_traded(self, finding: Finding, traded: set[int]) -> bool:
         """Whether the finding is one side of a trade-off, and no limit that the policy sets."""
-        limited = "max_spill_bytes" in self.policy.said_of(finding.kernel).settings
+        limited = "max_spill_bytes" in self.policy.said_of(finding.kernel)
         return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
@@ -212,7 +212,7 @@ def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     if arguments.baseline_from is not None:
         return _gate_from(arguments, inputs)
     policy = _policy.policy_of(arguments)
-    path, baseline = policy.baseline, None
+    path, baseline = policy.values.baseline, None
     if path is None and os.path.lexists(DEFAULT_FILE):
         complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
     words = again(arguments, inputs)
@@ -232,9 +232,9 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     base = MergeBase(arguments.baseline_from)
     policy = _policy.policy_of(arguments, base)
     has_policy = len(policy.layers) > 1
-    path = policy.baseline
+    path = policy.values.baseline
     if path is None and not has_policy:  # the change adds the policy: the baseline may be there already
-        path = _policy.policy_of(_without_base(arguments)).baseline
+        path = _policy.policy_of(_without_base(arguments)).values.baseline
     text = None if path is None else base.text(path, LONGEST_BYTES)
     if not has_policy and text is None:
         complain(f"the merge base with {base.revision} has neither policy nor baseline: this change's own files count")

@@ -103,15 +103,23 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
 
 
 def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, search: bool, today: date) -> Policy:
+    """Policy whose file is that of the merge base; the change's own file counts for renames and new kernels."""
+    from msgspec.structs import replace
+
     from spillscan.judging.policy import Policy
+    from spillscan.judging.policy.effective import Layer
     from spillscan.judging.policy.reading import LARGEST_BYTES, NAME, find, layer, read
     from spillscan.model.nodes import parse_yaml
 
     path = config or (base.find(NAME) if search else None)
     text = None if path is None else base.text(path, LARGEST_BYTES)
-    layers = [] if text is None or path is None else [layer(parse_yaml(text, base.label(path)), os.path.dirname(path))]
-    own = config or (find() if search else None)
-    return Policy((*layers, options), day=today, own=read(own) if own and os.path.lexists(own) else None)
+    former = [] if text is None or path is None else [layer(parse_yaml(text, base.label(path)), os.path.dirname(path))]
+    path = config or (find() if search else None)
+    own = read(path) if path and os.path.lexists(path) else Layer()
+    launching = tuple(replace(each, settings={"launch": each.launch}) for each in own.entries if each.launch)
+    options = replace(options, renamed=(*own.renamed, *options.renamed))
+    of_new = Policy((*former, Layer(entries=launching), options), day=today) if launching else None
+    return Policy((*former, options), day=today, of_new=of_new)
 
 
 def today() -> date:

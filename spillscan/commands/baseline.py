@@ -97,7 +97,7 @@ def prune(arguments: argparse.Namespace) -> int:
 
 def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
     policy = _policy.policy_of(arguments)
-    return policy, policy.baseline or _baseline.DEFAULT_FILE
+    return policy, policy.values.baseline or _baseline.DEFAULT_FILE
 
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, more: Iterable[Gap] = ()) -> Build:

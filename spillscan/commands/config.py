@@ -13,8 +13,9 @@ from typing import Any
 from spillscan.commands import _options, _policy
 from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Setting
 from spillscan.judging.policy.file import LIMITS, Key, LaunchEntry, keys
+from spillscan.judging.policy.file import words as words_of
 from spillscan.judging.rules import all_rules
-from spillscan.model import Kernel, KernelKey, Launch, Level, Rule, Usage
+from spillscan.model import Kernel, KernelKey, Launch, Rule, Usage
 from spillscan.output.terminal import say
 
 EPILOG = "Example: spillscan config --with origins"
@@ -54,22 +55,21 @@ _Line = tuple[str, str]
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """Lines of the policy in force; reading them as a file gives the same policy."""
     lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
-    lines += _severities(rules, [layer.levels for layer in policy.layers])
+    lines += _severities(rules, [layer.settings for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
     if accepted:
         lines.append(("accept:", ""))
     for each in accepted:
         parts = {"rule": each.rule, "gap": each.gap, "kernel": each.kernel, "reason": each.reason}
         words = [f"{name}: {_quoted(value)}" for name, value in parts.items() if value]
-        words += [f"arch: {_value(each.arch)}"] * (each.arch != ("*",)) + [f"until: {each.until}"] * bool(each.until)
+        words += [f"arch: {_value(words_of(each.arch))}"] * (each.arch != "*") + [f"until: {each.until}"] * bool(
+            each.until
+        )
         lines.append((f"  - {{{', '.join(words)}}}", each.origin))
     lines += [("renamed:", "")] if policy.renamed else []
     lines += [(f"  {_quoted(old)}: {_quoted(new)}", "") for old, new in policy.renamed]
-    entries = policy.in_force()
-    if entries:
-        lines.append(("kernels:", ""))
-        for entry in entries:
-            lines += _entry(entry)
+    entries = [line for entry in policy.in_force() for line in _entry(entry)]
+    lines += [("kernels:", ""), *entries] if entries else []
     return _aligned(lines, origins)
 
 
@@ -77,10 +77,10 @@ def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins
     """Lines of the values for one kernel, as in :func:`listed`."""
     said = policy.said_of(kernel)
     per_kernel = [key for key in keys().values() if key.per_kernel]
-    lines = [_setting(key, said.settings.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
-    if said.launch:
-        lines.append((f"launch: {_launch(said.launch.value)}", said.launch.origin))
-    return _aligned(lines + _severities(rules, [said.levels]), origins)
+    lines = [_setting(key, said.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
+    if launch := said.get("launch"):
+        lines.append((f"launch: {_launch(launch.value)}", launch.origin))
+    return _aligned(lines + _severities(rules, [said]), origins)
 
 
 def _setting(key: Key, setting: Setting[Any]) -> _Line:
@@ -90,10 +90,8 @@ def _setting(key: Key, setting: Setting[Any]) -> _Line:
     return f"{key.name}: {_value(value)}", setting.origin
 
 
-def _severities(rules: Sequence[Rule], levels: Sequence[Mapping[str, Setting[Level]]]) -> list[_Line]:
-    said: dict[str, Setting[str]] = {}
-    for each in levels:
-        said.update(each)
+def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting[Any]]]) -> list[_Line]:
+    said = {name: setting for layer in layers for name, setting in layer.items()}
     lines: list[_Line] = [("severity:", "")]
     for rule in rules:
         setting = said.get(rule.id, Setting(rule.severities, DEFAULT))
@@ -108,10 +106,10 @@ def _entry(entry: Override) -> Iterator[_Line]:
         for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))
         if patterns
     ]
-    lines += [(f"{name}: {_value(setting.value)}", setting.origin) for name, setting in entry.settings.items()]
-    if entry.levels:
-        lines.append(("severity:", ""))
-        lines += [(f"  {rule}: {setting.value}", setting.origin) for rule, setting in entry.levels.items()]
+    said = entry.settings
+    lines += [(f"{name}: {_value(said[name].value)}", said[name].origin) for name in LIMITS if name in said]
+    levels = [(f"  {rule}: {said[rule].value}", said[rule].origin) for rule in all_rules() if rule in said]
+    lines += [("severity:", ""), *levels] if levels else []
     if entry.launch:
         lines.append((f"launch: {_launch(entry.launch.value)}", entry.launch.origin))
     if entry.reason:

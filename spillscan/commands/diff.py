@@ -148,7 +148,7 @@ def _report(
         metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
         table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     # kernels with equal metrics may have unknown code
-    every = by_code or any(OTHER.id in entry.levels for entry in policy.entries)
+    every = by_code or any(OTHER.id in entry.settings for entry in policy.entries)
     compared = not by_arch or gated
     found = (
         comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)

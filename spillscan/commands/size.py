@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
-        if (most := policy.max_file_bytes) is not None and (size := each.weight.stored_bytes) > most
+        if (most := policy.setting("max_file_bytes").value) is not None and (size := each.weight.stored_bytes) > most
     ]
     most = _options.rows_of(arguments)
     if alone == "copy":

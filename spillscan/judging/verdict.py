@@ -66,10 +66,10 @@ def verdict(
 
 def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Gap]:
     """Gaps of ``build`` that may hide what is ``judged``: its size, its issues, and undecided rules."""
-    if build.kernels and policy.expect_kernels is not None:
+    if build.kernels and policy.values.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
-        if kernels < policy.expect_kernels:
-            message = f"{count(kernels, 'kernel')} where {policy.expect_kernels:,} are expected at least"
+        if kernels < policy.values.expect_kernels:
+            message = f"{count(kernels, 'kernel')} where {policy.values.expect_kernels:,} are expected at least"
             yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels and (policy.require_archs or policy.driver_release):
         yield from coverage.gaps(coverage.of_build(build), lambda _: policy)

@@ -268,7 +268,7 @@ def _limited(kernel: Kernel, policy: Policy) -> bool:
     """Whether a limit on register growth that the user set, not only a default, can fail the gate for ``kernel``."""
     if kernel.role == "function" or kernel.usage.registers is None:
         return False
-    limit = policy.said_of(kernel).settings.get(MAX_GROWTH.name)
+    limit = policy.said_of(kernel).get(MAX_GROWTH.name)
     level = policy.terms_of(kernel).level(GROWTH)
     return limit is not None and limit.value is not None and level != "off" and at_least(level, policy.fail_on)
 

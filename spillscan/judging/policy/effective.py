@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.judging.policy.file import LIMITS, keys
+from spillscan.judging.policy.file import LIMITS, SETTINGS, AcceptEntry, PolicyFile, keys, words
 from spillscan.judging.rules import Terms
-from spillscan.model import Finding, Gap, Kernel, Launch, Level
+from spillscan.model import Finding, Gap, Kernel, Launch
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
 from spillscan.naming.identity import canonical
@@ -25,21 +25,18 @@ DEFAULT = "default"
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Acceptance(Struct, frozen=True, kw_only=True):
-    """One entry of ``accept``."""
+class Setting(Struct, Generic[T_co], frozen=True):
+    """A value and its origin."""
 
-    rule: str = ""
-    """Rule of the findings; empty if it accepts gaps."""
-    gap: str = ""
-    """Kind of the gaps; empty if it accepts findings."""
-    kernel: str = "*"
-    """Pattern that a name of the kernel must match; for a gap without a kernel, its unit, arch or input."""
-    arch: tuple[str, ...] = ("*",)
-    """Patterns, one of which the arch must match."""
-    reason: str
-    """Reason, in the team's words."""
-    until: date | None = None
-    """Last day on which it holds (UTC); ``None`` if it does not expire."""
+    value: T_co
+    """The value."""
+    origin: str
+    """``spillscan.yaml:3``, ``--fail-on`` or ``default``."""
+
+
+class Acceptance(AcceptEntry, frozen=True, kw_only=True):
+    """One entry of ``accept`` and its origin."""
+
     origin: str
     """Place of the entry: file and line, or option."""
 
@@ -54,27 +51,17 @@ class Acceptance(Struct, frozen=True, kw_only=True):
         names = [*gap.names, gap.origin.input if gap.origin else ""]
         if gap.kernel is not None:
             names += names_of(gap.kernel.named_by)
-        return compiled(self.kernel).fits(text_of(names), names)
+        return _fits((self.kernel,), names)
 
     def covers_finding(self, finding: Finding) -> bool:
         """Whether the entry is about ``finding``, by a name of its kernel in this checkout or its canonical symbol."""
         if self.rule != finding.rule or not self._of_arch(finding.kernel):
             return False
         names = [*names_of(finding.kernel.named_by), *names_of(canonical(finding.kernel.key.symbol))]
-        return compiled(self.kernel).fits(text_of(names), names)
+        return _fits((self.kernel,), names)
 
     def _of_arch(self, kernel: Kernel) -> bool:
-        arch = kernel.key.arch or ""
-        return any(compiled(pattern).fits(text_of((arch,)), (arch,)) for pattern in self.arch)
-
-
-class Setting(Struct, Generic[T_co], frozen=True):
-    """A value and its origin."""
-
-    value: T_co
-    """The value."""
-    origin: str
-    """``spillscan.yaml:3``, ``--fail-on`` or ``default``."""
+        return _fits(words(self.arch), [kernel.key.arch or ""])
 
 
 class Override(Struct, frozen=True, kw_only=True):
@@ -87,24 +74,23 @@ class Override(Struct, frozen=True, kw_only=True):
     unit: tuple[str, ...] = ()
     """Patterns of translation units, likewise."""
     settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
-    """Limits by key."""
-    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
-    """Severities by rule id."""
-    launch: Setting[Launch] | None = None
-    """Launch of these kernels."""
+    """Limits by key, severities by rule id, and the :class:`~spillscan.model.Launch` as ``launch``."""
     reason: str = ""
     """Reason, in the team's words."""
     origin: str = ""
     """Place where the entry begins."""
+
+    @property
+    def launch(self) -> Setting[Launch] | None:
+        """Launch of these kernels."""
+        return self.settings.get("launch")
 
 
 class Layer(Struct, frozen=True, kw_only=True):
     """Settings from one source: a file, or the command line."""
 
     settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
-    """Settings by key; limits apply to every kernel."""
-    levels: Mapping[str, Setting[Level]] = field(default_factory=dict)
-    """Severities by rule id, for every kernel."""
+    """Values by key, and severities by rule id; limits and severities apply to every kernel."""
     entries: tuple[Override, ...] = ()
     """Entries in order; they win over the layer's own settings, and later ones over earlier ones."""
     accept: tuple[Acceptance, ...] = ()
@@ -115,15 +101,21 @@ class Layer(Struct, frozen=True, kw_only=True):
     """Whether anything that was not understood counts as a gap."""
 
 
+def _fits(patterns: Iterable[str], names: Sequence[str]) -> bool:
+    """Whether one of ``patterns`` matches one of ``names``."""
+    text = text_of(names)
+    return any(compiled(pattern).fits(text, names) for pattern in patterns)
+
+
 class Matcher:
     """Entries of a policy that match a kernel, for very many kernels.
     Each pattern of each entry is a bit. Distinct names, archs and units are matched once, which gives a mask of bits
-    each; a kernel's mask is the intersection of its three. Masks are cached; entries never change.
+    each; a kernel's mask is the intersection of its three.
     """
 
     def __init__(self, entries: Sequence[Override]) -> None:
-        self.lines = [(index, pattern) for index, entry in enumerate(entries) for pattern in entry.match or ("*",)]
-        """(index of the entry, pattern) of each bit, the lowest first."""
+        self.lines = [(entry, pattern) for entry in entries for pattern in entry.match or ("*",)]
+        """(entry, pattern) of each bit, the lowest first."""
         ready = [(compiled(pattern), 1 << bit) for bit, (_, pattern) in enumerate(self.lines)]
         everything = compiled("*")
         self._always = sum(bit for pattern, bit in ready if pattern == everything)
@@ -133,30 +125,18 @@ class Matcher:
         for pattern, bit in named:
             if pattern.exact is not None:
                 self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
-        self._by_arch = [(entries[index].arch, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
-        self._by_unit = [(entries[index].unit, 1 << bit) for bit, (index, _) in enumerate(self.lines)]
         self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
         """Whether each pattern matches every kernel."""
-        self._names: dict[str | Tuned, int] = {}
-        self._archs: dict[str, int] = {}
-        self._units: dict[str, int] = {}
+        self._of_name = cache(self._named)
+        self._of_arch = cache(lambda arch: self._chosen((entry.arch for entry, _ in self.lines), arch))
+        self._of_unit = cache(lambda unit: self._chosen((entry.unit for entry, _ in self.lines), unit))
 
     def mask(self, kernel: Kernel) -> int:
         """Bits of the patterns that match ``kernel``."""
         if self.for_all:
             return self._always
-        key, called = kernel.key, kernel.named_by
-        named = self._names.get(called)
-        if named is None:
-            named = self._names[called] = self._named(called)
-        if not named:
-            return 0
-        arch, unit = key.arch or "", key.unit
-        if arch not in self._archs:
-            self._archs[arch] = _mask(self._by_arch, arch)
-        if unit not in self._units:
-            self._units[unit] = _mask(self._by_unit, unit)
-        return named & self._archs[arch] & self._units[unit]
+        named = self._of_name(kernel.named_by)
+        return named and named & self._of_arch(kernel.key.arch or "") & self._of_unit(kernel.key.unit)
 
     def _named(self, called: str | Tuned) -> int:
         """Bits of the patterns that match a name of a kernel; names are only expanded if there are patterns."""
@@ -172,17 +152,15 @@ class Matcher:
                 found |= bit
         return found
 
-    def entries(self, mask: int) -> list[int]:
-        """Indices of the entries with a bit in ``mask``, in order, without repetition."""
-        return list(dict.fromkeys(index for bit, (index, _) in enumerate(self.lines) if mask >> bit & 1))
+    @staticmethod
+    def _chosen(choices: Iterable[tuple[str, ...]], name: str) -> int:
+        """Bits of the ``choices`` that match ``name``, or that have no patterns."""
+        return sum(1 << bit for bit, patterns in enumerate(choices) if not patterns or _fits(patterns, [name]))
 
-
-def _mask(choices: Sequence[tuple[tuple[str, ...], int]], name: str) -> int:
-    """Bits of all choices whose patterns match ``name``, or that have no patterns."""
-    text = text_of((name,))
-    return sum(
-        bit for patterns, bit in choices if not patterns or any(compiled(p).fits(text, (name,)) for p in patterns)
-    )
+    def entries(self, mask: int) -> list[Override]:
+        """Entries with a bit in ``mask``, in order, without repetition."""
+        found = [entry for bit, (entry, _) in enumerate(self.lines) if mask >> bit & 1]
+        return list({id(entry): entry for entry in found}.values())
 
 
 class Policy(Struct, frozen=True, eq=False, dict=True):
@@ -192,11 +170,10 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     """Layers of the file and of the command line."""
     day: date | None = None
     """Day for which the expiry of ``accept`` entries is checked; ``None``: today."""
-
-    own: Layer | None = None
-    """Layer of the change's own file, if ``layers`` are those of a merge base."""
+    of_new: Policy | None = None
+    """With the files of a merge base: policy for kernels that it does not have."""
     is_known: Callable[[Kernel], bool] | None = None
-    """Whether the merge base's baseline has a kernel; launches in the change's own file apply to other kernels."""
+    """Whether the merge base's baseline has a kernel; ``None``: all are considered known."""
 
     @cached_property
     def today(self) -> date:
@@ -208,10 +185,30 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
         return said[-1] if said else Setting(keys()[name].default, DEFAULT)
 
+    @cached_property
+    def values(self) -> PolicyFile:
+        """Values of the keys for a whole build."""
+        return replace(PolicyFile(), **{name: self.setting(name).value for name in SETTINGS})
+
     @property
     def fail_on(self) -> str:
         """Lowest severity that fails a gate, or ``never``."""
-        return str(self.setting("fail_on").value)
+        return self.values.fail_on
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices whose resident blocks count; empty: each kernel's own arch."""
+        return words(self.values.devices)
+
+    @property
+    def require_archs(self) -> tuple[str, ...]:
+        """Archs that every binary must have code for."""
+        return words(self.values.require_archs)
+
+    @property
+    def driver_release(self) -> str | None:
+        """CUDA release whose drivers must accept all PTX."""
+        return self.values.driver_release
 
     @property
     def strict(self) -> bool:
@@ -219,86 +216,46 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return any(layer.strict for layer in self.layers)
 
     @property
-    def expect_kernels(self) -> int | None:
-        """Minimum number of kernels in a build."""
-        value = self.setting("expect_kernels").value
-        return value if isinstance(value, int) else None
-
-    @property
-    def baseline(self) -> str | None:
-        """Path of the baseline."""
-        value = self.setting("baseline").value
-        return value if isinstance(value, str) else None
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices whose resident blocks count; empty: each kernel's own arch."""
-        value = self.setting("devices").value
-        return value if isinstance(value, tuple) else ()
-
-    @property
-    def require_archs(self) -> tuple[str, ...]:
-        """Archs that every binary must have code for."""
-        value = self.setting("require_archs").value
-        return value if isinstance(value, tuple) else ()
-
-    @property
-    def driver_release(self) -> str | None:
-        """CUDA release whose drivers must accept all PTX."""
-        value = self.setting("driver_release").value
-        return value if isinstance(value, str) else None
-
-    @property
-    def max_file_bytes(self) -> int | None:
-        """Maximum size of a file as stored, in bytes."""
-        value = self.setting("max_file_bytes").value
-        return value if isinstance(value, int) else None
-
-    @property
     def renamed(self) -> tuple[tuple[str, str], ...]:
         """(old, new) names of renamed kernels; globs."""
-        layers = (*self.layers, *([self.own] if self.own is not None else ()))
-        return tuple(dict.fromkeys(pair for layer in layers for pair in layer.renamed))
+        return tuple(dict.fromkeys(pair for layer in self.layers for pair in layer.renamed))
 
     @property
     def accept(self) -> tuple[Acceptance, ...]:
         """``accept`` entries of all layers, the strongest first."""
         return tuple(each for layer in reversed(self.layers) for each in layer.accept)
 
+    @cached_property
+    def _accepting(self) -> list[Acceptance]:
+        return [each for each in self.accept if each.holds(self.today)]
+
     def acceptance(self, gap: Gap) -> Gap:
         """``gap``, with the reason if an entry accepts it today."""
-        covering = (each for each in self.accept if each.gap and each.holds(self.today) and each.covers(gap))
-        found = next(covering, None)
-        return gap if found is None else structs.replace(gap, accepted=found.reason)
+        found = next((each for each in self._accepting if each.covers(gap)), None)
+        return gap if found is None else replace(gap, accepted=found.reason)
 
     def accepted(self, findings: Iterable[Finding]) -> list[Finding]:
         """``findings``, marked as suppressed if an entry accepts them today."""
-        entries = [each for each in self.accept if each.rule and each.holds(self.today)]
-        made = []
-        for finding in findings:
-            found = next((each for each in entries if each.covers_finding(finding)), None) if entries else None
-            made.append(
-                finding
-                if found is None
-                else structs.replace(finding, baseline_state="suppressed", suppression=found.reason)
-            )
-        return made
+        return [self._suppressed(finding) for finding in findings] if self._accepting else [*findings]
+
+    def _suppressed(self, finding: Finding) -> Finding:
+        found = next((each for each in self._accepting if each.covers_finding(finding)), None)
+        return finding if found is None else replace(finding, baseline_state="suppressed", suppression=found.reason)
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:
         """Entries of all layers, the weakest first; a layer's own settings come first, as an entry for all kernels."""
-        found = []
+        found: list[Override] = []
         for layer in self.layers:
-            limits = {name: setting for name, setting in layer.settings.items() if name in LIMITS}
-            if limits or layer.levels:
-                found.append(Override(settings=limits, levels=layer.levels))
+            settings = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
+            found += [Override(settings=settings)] if settings else []
             found += layer.entries
         return tuple(found)
 
     def terms_of(self, kernel: Kernel) -> Terms:
         """Terms for ``kernel``; kernels with the same entries and launch share the object, so that this is cheap."""
-        if self.is_known is not None and self._of_new is not None and not self.is_known(kernel):
-            return self._of_new.terms_of(kernel)
+        if self.of_new is not None and self.is_known is not None and not self.is_known(kernel):
+            return self.of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
         said = self._terms.get((mask, None))
         if said is None:
@@ -315,7 +272,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
         """Distinct terms of ``kernels``."""
-        if self._matcher.for_all and self._of_new is None:  # only launches differ
+        if self._matcher.for_all and self.of_new is None:  # only launches differ
             own = [
                 kernel
                 for kernel in kernels
@@ -329,60 +286,41 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""
         return self.terms_of(kernel).launch
 
-    def said_of(self, kernel: Kernel) -> Override:
+    def said_of(self, kernel: Kernel) -> Mapping[str, Setting[Any]]:
         """All settings for ``kernel``, each with its origin; defaults are omitted."""
         return self._said(self._matcher.mask(kernel))
 
-    def in_force(self) -> tuple[Override, ...]:
+    def in_force(self) -> Iterable[Override]:
         """Entries for kernels, without settings that a stronger layer overrides for all, and without empty entries."""
-        found: list[Override] = []
         for number, layer in enumerate(self.layers):
-            above = self.layers[number + 1 :]
-            names = {name for each in above for name in each.settings}
-            rules = {rule for each in above for rule in each.levels}
+            above = {name for each in self.layers[number + 1 :] for name in each.settings}
             for entry in layer.entries:
-                settings = {name: setting for name, setting in entry.settings.items() if name not in names}
-                levels = {rule: setting for rule, setting in entry.levels.items() if rule not in rules}
-                if settings or levels or entry.launch:
-                    found.append(replace(entry, settings=settings, levels=levels))
-        return tuple(found)
+                settings = {name: setting for name, setting in entry.settings.items() if name not in above}
+                if settings:
+                    yield replace(entry, settings=settings)
 
     def unused(self, kernels: Iterable[Kernel]) -> list[tuple[Override, str]]:
         """(entry, pattern) of patterns that match none of ``kernels``, in order; ``*`` if an entry has no ``match``."""
         seen = 0
         for kernel in kernels:
             seen |= self._matcher.mask(kernel)
-        idle = [line for bit, line in enumerate(self._matcher.lines) if not seen >> bit & 1]
-        found = [(self.entries[index], pattern) for index, pattern in idle]
-        return [(entry, pattern) for entry, pattern in found if entry.match or entry.arch or entry.unit]
+        idle = (line for bit, line in enumerate(self._matcher.lines) if not seen >> bit & 1)
+        return [(entry, pattern) for entry, pattern in idle if entry.match or entry.arch or entry.unit]
 
     def overruled(self, kernels: Iterable[Kernel]) -> list[tuple[Override, list[Kernel]]]:
         """(entry, kernels) for kernels whose code sets another block size than the entry, which is then ignored.
 
         An entry for all kernels is meant for those that set no block size, and is not reported.
         """
-        found: dict[int, list[Kernel]] = {}
-        entries = self.entries
+        found: dict[int, tuple[Override, list[Kernel]]] = {}
         for kernel in kernels:
             if kernel.launch is None and kernel.launch_bounds is None:
                 continue
-            naming = self._matcher.entries(self._matcher.mask(kernel))
-            for index in [each for each in naming if entries[each].launch][-1:]:
-                launch = entries[index].launch
-                if launch and entries[index].match != ("*",) and overruling(kernel, launch.value):
-                    found.setdefault(index, []).append(kernel)
-        return [(entries[index], named) for index, named in found.items()]
-
-    @cached_property
-    def _of_new(self) -> Policy | None:
-        """Policy for kernels that the merge base does not have."""
-        entries = [
-            replace(each, settings={}, levels={}) for each in (self.own.entries if self.own else ()) if each.launch
-        ]
-        if not entries:
-            return None
-        launches = Layer(entries=tuple(entries))
-        return Policy((*self.layers[:-1], launches, self.layers[-1]), day=self.day)
+            launching = [each for each in self._matcher.entries(self._matcher.mask(kernel)) if each.launch]
+            for entry in launching[-1:]:
+                if entry.launch and entry.match != ("*",) and overruling(kernel, entry.launch.value):
+                    found.setdefault(id(entry), (entry, []))[1].append(kernel)
+        return list(found.values())
 
     @cached_property
     def _matcher(self) -> Matcher:
@@ -393,22 +331,17 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """Terms by mask and launch; ``None`` stands for the launch in the policy."""
         return {}
 
-    def _said(self, mask: int) -> Override:
-        said = Override()
-        for index in self._matcher.entries(mask):
-            entry = self.entries[index]
-            said = replace(
-                said,
-                settings={**said.settings, **entry.settings},
-                levels={**said.levels, **entry.levels},
-                launch=entry.launch or said.launch,
-            )
-        return said
+    def _said(self, mask: int) -> dict[str, Setting[Any]]:
+        return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
     def _resolved(self, mask: int) -> Terms:
         said = self._said(mask)
-        limits: dict[str, Any] = {name: key.default for name, key in keys().items() if key.per_kernel}
-        limits |= {name: setting.value for name, setting in said.settings.items()}
-        levels = {rule: setting.value for rule, setting in said.levels.items()}
-        launch, origin = (said.launch.value, said.launch.origin) if said.launch else (None, "")
-        return Terms(limits=limits, levels=levels, launch=launch, launch_from=origin, devices=self.devices)
+        launch = said.pop("launch", None)
+        limits = {name: said.pop(name).value if name in said else keys()[name].default for name in LIMITS}
+        return Terms(
+            limits=limits,
+            levels={rule: setting.value for rule, setting in said.items()},
+            launch=launch.value if launch else None,
+            launch_from=launch.origin if launch else "",
+            devices=self.devices,
+        )

@@ -13,12 +13,11 @@ from spillscan.builds.coverage import ISA_OF_RELEASE, REQUIREMENT
 from spillscan.judging.policy.effective import Acceptance, Layer, Override, Policy, Setting
 from spillscan.judging.policy.file import (
     LIMITS,
-    SETTINGS,
     AcceptEntry,
     KernelEntry,
     LaunchEntry,
     Limits,
-    PolicyFile,
+    Words,
     items,
     keys,
     policy_file,
@@ -26,7 +25,7 @@ from spillscan.judging.policy.file import (
     words,
 )
 from spillscan.judging.rules import all_rules
-from spillscan.model import Launch, Level
+from spillscan.model import Launch
 from spillscan.model.gaps import gaps
 from spillscan.model.nodes import Node, parse_yaml
 from spillscan.model.patterns import compiled
@@ -76,21 +75,12 @@ def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
     found = policy_file(root)
     table: Any = root.value
-    settings = _settings(found, root)
-    for name in SETTINGS:
-        if name in table and (value := getattr(found, name)) is not None:
-            settings[name] = Setting(_checked(name, value, table[name], folder), table[name].place)
     return Layer(
-        settings=settings,
-        levels=_levels(found, root),
+        settings=_settings(found, root, folder),
         entries=tuple(map(_override, found.kernels, items(root, "kernels"))),
         accept=tuple(map(_acceptance, found.accept, items(root, "accept"))),
-        renamed=tuple(_renamed(node, old, new) for old, node, new in _pairs(found, table)),
+        renamed=tuple(_renamed(table["renamed"].value[old], old, new) for old, new in found.renamed.items()),
     )
-
-
-def _pairs(found: PolicyFile, table: Any) -> list[tuple[str, Node, str]]:
-    return [(old, table["renamed"].value[old], new) for old, new in found.renamed.items()]
 
 
 def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
@@ -100,14 +90,16 @@ def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     return old, new
 
 
-def _settings(found: Limits, node: Node) -> dict[str, Setting[Any]]:
+def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting[Any]]:
+    """Values by key and severities by rule, each with its place."""
     table: Any = node.value
-    return {name: Setting(value_of(getattr(found, name)), table[name].place) for name in LIMITS if name in table}
-
-
-def _levels(found: Limits, node: Node) -> dict[str, Setting[Level]]:
-    table: Any = node.value
-    return {rule: Setting(level, table["severity"].value[rule].place) for rule, level in found.severity.items()}
+    settings = {
+        name: Setting(_checked(name, getattr(found, name), table[name], folder), table[name].place)
+        for name in keys()
+        if name in table and getattr(found, name) is not None
+    }
+    levels = {rule: Setting(level, table["severity"].value[rule].place) for rule, level in found.severity.items()}
+    return {**settings, **levels}
 
 
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
@@ -115,30 +107,26 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
         return os.path.normpath(os.path.join(folder, value))
     if name == "driver_release" and value not in ISA_OF_RELEASE:
         raise node.error(f"{name}: unknown CUDA release {value!r}", nearest(value, ISA_OF_RELEASE))
-    if name in ("devices", "require_archs"):
-        for word in words(value):
-            if name == "devices":
-                _check(node, device, word)
-            elif not REQUIREMENT.fullmatch(word):
-                raise node.error(f"{word!r} is not an arch", "sm_90a is machine code, compute_120 PTX")
-        return words(value)
-    return value_of(value)
+    for word in words(value) if name == "devices" else ():
+        _check(node, device, word)
+    for word in words(value) if name == "require_archs" else ():
+        if not REQUIREMENT.fullmatch(word):
+            raise node.error(f"{word!r} is not an arch", "sm_90a is machine code, compute_120 PTX")
+    return words(value) if name in ("devices", "require_archs") else value_of(value)
 
 
 def _override(entry: KernelEntry, node: Node) -> Override:
     table: Any = node.value
-    if not {"match", "arch", "unit"} & table.keys():
+    chosen = [name for name in ("match", "arch", "unit") if name in table]
+    if not chosen:
         raise node.error("an entry of kernels selects nothing", "give match, arch or unit")
     if not {*LIMITS, "severity", "launch"} & table.keys():
         raise node.error("this entry sets nothing", f"give launch, severity, or a limit: {', '.join(LIMITS)}")
-    return Override(
-        **{name: _patterns(getattr(entry, name), table[name]) for name in ("match", "arch", "unit") if name in table},
-        settings=_settings(entry, node),
-        levels=_levels(entry, node),
-        launch=Setting(_launch(entry.launch, table["launch"]), table["launch"].place) if entry.launch else None,
-        reason=entry.reason or "",
-        origin=node.place,
-    )
+    settings = _settings(entry, node)
+    if entry.launch is not None:
+        settings["launch"] = Setting(_launch(entry.launch, table["launch"]), table["launch"].place)
+    patterns = {name: _patterns(getattr(entry, name), table[name]) for name in chosen}
+    return Override(**patterns, settings=settings, reason=entry.reason or "", origin=node.place)
 
 
 def _launch(entry: LaunchEntry, node: Node) -> Launch:
@@ -154,19 +142,12 @@ def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
     for name, known in (("rule", all_rules()), ("gap", gaps())):
         if (code := getattr(entry, name)) not in (None, *known):
             raise table[name].error(f"unknown {name} {code!r}", nearest(code, known))
-    patterns = _patterns(entry.kernel, table.get("kernel", node)), _patterns(entry.arch, table.get("arch", node))
-    return Acceptance(
-        rule=entry.rule or "",
-        gap=entry.gap or "",
-        kernel=patterns[0][0],
-        arch=patterns[1],
-        reason=entry.reason,
-        until=entry.until,
-        origin=node.place,
-    )
+    for name in ("kernel", "arch"):
+        _patterns(getattr(entry, name), table.get(name, node))
+    return Acceptance(**structs.asdict(entry), origin=node.place)
 
 
-def _patterns(value: Any, node: Node) -> tuple[str, ...]:
+def _patterns(value: Words, node: Node) -> tuple[str, ...]:
     for pattern in words(value):
         _check(node, compiled, pattern)
     return words(value)
@@ -199,18 +180,19 @@ def from_options(
     ``texts``: values by key; the others are the values of ``--severity``, ``--launch``, ``--accept`` and ``--rename``.
     """
     table = {name: _node(name, text) for name, text in texts.items()}
-    pairs = [_level_of(text) for text in severities]
-    if pairs:
-        table["severity"] = Node({rule: Node(level, "--severity") for rule, level in pairs}, "--severity")
+    if severities:
+        levels = dict(map(_level_of, severities))
+        table["severity"] = Node({rule: Node(level, "--severity") for rule, level in levels.items()}, "--severity")
     if accepted:
         table["accept"] = Node([_accepted(text) for text in accepted], "--accept")
-    entries = []
-    for text in launches:
-        pattern, found = parse_launch(text)
-        compiled(pattern)
-        entries.append(Override(match=(pattern,), launch=Setting(found, "--launch"), origin="--launch"))
-    made = layer(Node(table, "--set"))
-    return structs.replace(made, entries=tuple(entries), renamed=tuple(renamed), strict=strict)
+    entries = tuple(map(_launched, launches))
+    return structs.replace(layer(Node(table, "--set")), entries=entries, renamed=tuple(renamed), strict=strict)
+
+
+def _launched(text: str) -> Override:
+    pattern, found = parse_launch(text)
+    compiled(pattern)
+    return Override(match=(pattern,), settings={"launch": Setting(found, "--launch")}, origin="--launch")
 
 
 def _node(name: str, text: str) -> Node:

@@ -100,8 +100,8 @@ def test_options_win_over_the_file_and_the_last_entry_over_others(project: Path)
 
 def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
     (project.parent / "spillscan.yaml").write_text("baseline: ci/known.jsonl\n")
-    assert load(Layer(), config=None, search=True).baseline == "../ci/known.jsonl"
-    assert load(from_options({"baseline": "b.jsonl"}, (), ()), config=None, search=True).baseline == "b.jsonl"
+    assert load(Layer(), config=None, search=True).values.baseline == "../ci/known.jsonl"
+    assert load(from_options({"baseline": "b.jsonl"}, (), ()), config=None, search=True).values.baseline == "b.jsonl"
 
 
 # ---- config -------------------------------------------------------------------------------------------------------

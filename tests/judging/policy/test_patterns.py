@@ -76,8 +76,8 @@ def test_the_matcher_finds_what_one_by_one_finds(
     for symbol, arch, unit in keys:
         each = kernel(symbol, arch, unit)
         naive = [
-            index
-            for index, entry in enumerate(known)
+            entry
+            for entry in known
             if any(fnmatchcase(name, entry.match[0]) for name in spellings(symbol))
             and (not entry.arch or fnmatchcase(arch or "", entry.arch[0]))
             and (not entry.unit or fnmatchcase(unit, entry.unit[0]))
