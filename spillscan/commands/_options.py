@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from spillscan.model import figures
-from spillscan.model.usage import Figure
+from spillscan.model import metrics
+from spillscan.model.metrics import Metric
 from spillscan.output.errors import UsageError, nearest
 
 _REPORTS = "text (default), json, csv, markdown, html; check and diff: also sarif, github, gitlab, junit, rdjsonl"
@@ -214,16 +214,16 @@ def rows_of(arguments: argparse.Namespace) -> int | None:
 
 def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
     """Add --sort; ``about``: what is sorted, and the default order; ``known``: keys other than metrics."""
-    parser.add_argument("--sort", metavar="METRIC", help=about, choices=known or _names(figures.METRICS))
+    parser.add_argument("--sort", metavar="METRIC", help=about, choices=known or _names(metrics.TABULAR))
 
 
-def add_metric(parser: Parser, known: Sequence[Figure], about: str) -> None:
+def add_metric(parser: Parser, known: Sequence[Metric], about: str) -> None:
     """Add --metric, repeatable, one of the ``known`` metrics."""
     about = f"{about}; `spillscan explain metrics` lists them; repeatable"
     parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
 
 
-def _names(known: Sequence[Figure]) -> list[str]:
+def _names(known: Sequence[Metric]) -> list[str]:
     return [figure.name for figure in known]
 
 

@@ -15,7 +15,7 @@ from spillscan.commands._selection import Selection
 from spillscan.judging.compare.causes import Growth, makers
 from spillscan.judging.compare.metrics import metrics_of
 from spillscan.model import Kernel
-from spillscan.model.figures import figure
+from spillscan.model.metrics import find_metric
 from spillscan.naming import Names
 from spillscan.naming.identity.pairs import pair
 from spillscan.output.errors import InputError
@@ -88,7 +88,7 @@ class _Report:
             least = ["at least " if name == "live_registers" and each else "" for each in self.at_least]
             both = zip((before, after), least, strict=True)
             words = ["unknown" if value is None else f"{mark}{value:,}" for value, mark in both]
-            yield f"  {figure(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
+            yield f"  {find_metric(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
         yield "  differences, largest first:" if found.causes else "  no known difference explains it"
         for number, cause in enumerate(found.causes, 1):
             yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"

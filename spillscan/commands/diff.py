@@ -22,8 +22,8 @@ from spillscan.judging.rules import judged, regressions, undecided_changes
 from spillscan.judging.rules.code import OTHER
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
-from spillscan.model.figures import METRICS
 from spillscan.model.findings import CodeChange
+from spillscan.model.metrics import TABULAR
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.reading.binary.fetch import texts_of
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " all are shown)",
     )
     _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
-    _options.add_metric(parser, METRICS, "metric of the table (default: spill_bytes and registers)")
+    _options.add_metric(parser, TABULAR, "metric of the table (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_severity(parser)

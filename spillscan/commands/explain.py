@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.commands import _answers, _options
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules, checks
-from spillscan.model import Rule, figures
+from spillscan.model import Rule, metrics
 from spillscan.model.gaps import KINDS
 from spillscan.occupancy.data import device_data
 from spillscan.occupancy.devices import Device, device, devices, sources
@@ -128,11 +128,11 @@ def _devices(arguments: argparse.Namespace) -> int:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     """Print the names of metrics, as in --sort, --metric, JSON and SQL, with units and meanings."""
-    width = max(len(each.name) for each in figures.METRICS)
-    rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in figures.METRICS]
+    width = max(len(each.name) for each in metrics.TABULAR)
+    rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in metrics.TABULAR]
     _answers.answer(
         _answers.forms_of(arguments),
-        text=lambda _: (f"{each.name:{width}}  {each.about}" for each in figures.METRICS),
+        text=lambda _: (f"{each.name:{width}}  {each.about}" for each in metrics.TABULAR),
         json=lambda: {"metrics": rows},
     )
     return 0

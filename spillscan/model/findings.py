@@ -28,7 +28,7 @@ def at_least(severity: Severity, threshold: str) -> bool:
     return threshold != "never" and SEVERITIES.index(severity) >= [*SEVERITIES].index(threshold)  # type: ignore[arg-type]
 
 
-Metric = tuple[str, int | None, int | None]
+Delta = tuple[str, int | None, int | None]
 """(name, before, after) of one metric; ``None`` if that build does not report it."""
 
 
@@ -100,11 +100,11 @@ class Change(Struct, frozen=True, kw_only=True):
     """Kernel in the base build; ``None`` if it was added."""
     after: Kernel | None
     """Kernel in the head build; ``None`` if it was removed."""
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[Delta, ...] = ()
     """Metrics that are known in both builds and differ."""
     evidence: Evidence = IDENTITY
     """Why the two are considered one kernel."""
-    unknown: tuple[Metric, ...] = ()
+    unknown: tuple[Delta, ...] = ()
     """Metrics that only one of the builds reports: neither equal nor different."""
     appeared: tuple[str, ...] = ()
     """Kinds of compiler messages that only the head build has for this kernel."""

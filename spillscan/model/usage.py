@@ -4,9 +4,8 @@
 thousand of these records, and none is part of a cycle: the garbage collector need not track them (``gc=False``).
 """
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,199 +41,26 @@ class KernelKey(Struct, frozen=True, kw_only=True, gc=False):
     """Object or source of the build step that compiled it; empty if the log does not name it."""
 
 
-class Figure(Struct, frozen=True, kw_only=True):
-    """Declaration of one metric, from which outputs, comparisons, options, schemas and docs follow."""
-
-    name: str
-    """Name in JSON and SQL: ``spill_store_bytes``."""
-    label: str
-    """Name for people: ``spill stores``."""
-    about: str
-    """Description in one line, for the documentation: what it counts, and per what."""
-    unit: str = ""
-    """``B`` for bytes; empty for counts."""
-    source: Literal["printed", "code", "launch"] = "printed"
-    """Source: printed by a compiler or linker, shown by the machine code, or the result of a launch on a device."""
-    kind: Literal["number", "keyed"] = "number"
-    """One whole number; or (key, number) pairs, such as bytes by constant bank."""
-    rank: int = 100
-    """Position among compared metrics, worst first; ties are in the order of declaration."""
-    worse: Literal["more", "fewer"] = "more"
-    """Direction that is worse."""
-    compared: bool = True
-    """Whether a difference is a change; if not, the metric follows from others that are compared themselves."""
-    severe: bool = False
-    """Whether an increase is so surely harmful that tables color it."""
-    since: int | None = 1
-    """First version of the dataset's schema with a column for it; ``None`` if there is no column."""
-    clause: str = ""
-    """Name in the grammar of the clause that prints it on a registers line; empty if another line does, or none."""
-    linker: str = ""
-    """Field of the linker's record that contains it, for metrics of relocatable code that the linker decides.
-
-    Empty if the compiler's value is final.
-    """
-    listed: bool = False
-    """Whether ``cuobjdump -res-usage`` lists it, too."""
-    contradicts: bool = False
-    """Whether a log and a binary with different values are of different compilations."""
-    get: Callable[[Any], Any] | None = None
-    """Getter of its value for a kernel; ``None`` if it depends on more than the kernel."""
-
-    @property
-    def head(self) -> str:
-        """``spill stores, B``: head of its column."""
-        return f"{self.label}, {self.unit}" if self.unit else self.label
-
-
-def figure(label: str, **declared: Any) -> dict[str, Any]:
-    """Declaration of the :class:`Figure` of a field of :class:`Usage`."""
-    return {"label": label, **declared}
-
-
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Resources of one kernel or device function, as counted by ptxas or nvlink.
 
-    There is a field for each metric, and it is the only place to declare it.
+    There is a field for each metric that is printed; :data:`spillscan.model.metrics.PRINTED` describes them.
     """
 
-    registers: Annotated[
-        int | None,
-        figure(
-            "registers",
-            about="32-bit registers per thread",
-            rank=40,
-            severe=True,
-            linker="registers",
-            listed=True,
-            contradicts=True,
-        ),
-    ] = None
-    stack_bytes: Annotated[
-        int | None,
-        figure(
-            "stack",
-            unit="B",
-            about="stack frame, bytes per thread; a stack frame alone is not a spill",
-            rank=50,
-            clause="stack",
-        ),
-    ] = None
-    cumulative_stack_bytes: Annotated[
-        int | None,
-        figure(
-            "call stack",  # printed by ptxas 12.4 and later if it is not 0
-            unit="B",
-            about="deepest stack over the call tree, bytes per thread",
-            rank=51,
-            clause="cumulative_stack",
-            linker="stack_bytes",
-            listed=True,
-        ),
-    ] = None
-    spill_store_bytes: Annotated[
-        int | None,
-        figure(
-            "spill stores",
-            unit="B",
-            about="bytes per thread that spill stores write, as the compiler counted: each instruction once",
-            rank=10,
-            severe=True,
-        ),
-    ] = None
-    spill_load_bytes: Annotated[
-        int | None,
-        figure(
-            "spill loads",
-            unit="B",
-            about="bytes per thread that spill loads read, as the compiler counted: each instruction once",
-            rank=11,
-            severe=True,
-        ),
-    ] = None
-    cumulative_spill_store_bytes: Annotated[
-        int | None,
-        figure(
-            "call spill stores",  # for a kernel whose callees are listed after it in a log, or contained in its code
-            unit="B",
-            about="spill stores of a kernel and of its callees together, bytes per thread, where callees are shown",
-            rank=12,
-            severe=True,
-            since=5,
-        ),
-    ] = None
-    cumulative_spill_load_bytes: Annotated[
-        int | None,
-        figure(
-            "call spill loads",
-            unit="B",
-            about="spill loads of a kernel and of its callees together, bytes per thread, where callees are shown",
-            rank=13,
-            severe=True,
-            since=5,
-        ),
-    ] = None
-    local_bytes: Annotated[
-        int | None,
-        figure(
-            "local",  # printed by nvlink, and by ptxas for modules without the ABI
-            unit="B",
-            about="local memory (`lmem`), bytes per thread, where the tool prints it",
-            rank=53,
-            clause="local",
-            linker="local_bytes",
-            listed=True,
-        ),
-    ] = None
-    shared_bytes: Annotated[
-        int | None,
-        figure(
-            "shared",
-            unit="B",
-            about="static shared memory, bytes per block, without the driver's reserve",
-            rank=60,
-            clause="shared",
-            linker="shared_bytes",
-            listed=True,
-            contradicts=True,
-        ),
-    ] = None
-    constant_bytes: Annotated[
-        tuple[tuple[int, int], ...] | None,
-        figure(
-            "cmem",
-            unit="B",
-            about="constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
-            kind="keyed",
-            linker="constant_bytes",
-            listed=True,
-        ),
-    ] = None
-    barriers: Annotated[
-        int | None,
-        figure(
-            "barriers",  # ptxas 12.6 and later
-            about="named barriers per block",
-            clause="barriers",
-            linker="barriers",
-        ),
-    ] = None
-    textures: Annotated[
-        int | None,
-        figure(
-            "textures",
-            about="texture references, or indirect textures",
-            clause="textures",
-            linker="textures",
-            listed=True,
-        ),
-    ] = None
-    surfaces: Annotated[
-        int | None, figure("surfaces", about="surface references", clause="surfaces", linker="surfaces", listed=True)
-    ] = None
-    samplers: Annotated[
-        int | None, figure("samplers", about="sampler references", clause="samplers", linker="samplers", listed=True)
-    ] = None
+    registers: int | None = None
+    stack_bytes: int | None = None
+    cumulative_stack_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    cumulative_spill_store_bytes: int | None = None
+    cumulative_spill_load_bytes: int | None = None
+    local_bytes: int | None = None
+    shared_bytes: int | None = None
+    constant_bytes: tuple[tuple[int, int], ...] | None = None
+    barriers: int | None = None
+    textures: int | None = None
+    surfaces: int | None = None
+    samplers: int | None = None
     unknown_clauses: tuple[str, ...] = ()
     """Clauses of a known line that this version does not know, as printed."""
 
@@ -268,13 +94,7 @@ def agreement(usages: Sequence[Usage]) -> Usage:
     return replace(first, **unknown)
 
 
-PRINTED: tuple[Figure, ...] = tuple(
-    Figure(name=name, get=attrgetter(f"usage.{name}"), **declared.__metadata__[0])
-    for name, declared in Usage.__annotations__.items()
-    if hasattr(declared, "__metadata__")
-)
-"""Metrics that compilers and linkers print, in the order of all tables."""
-NUMBERS = tuple(each.name for each in PRINTED if each.kind == "number")
+NUMBERS = tuple(name for name in Usage.__struct_fields__ if name not in ("constant_bytes", "unknown_clauses"))
 """Names of the printed metrics that are a single number."""
 
 

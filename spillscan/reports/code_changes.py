@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.model.figures import BY_NAME
 from spillscan.model.findings import CodeChange, Hunk, Moved
+from spillscan.model.metrics import BY_NAME
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, hung, table

@@ -11,8 +11,8 @@ from itertools import accumulate
 from msgspec import Struct
 
 from spillscan.judging.compare.metrics import Total, moved_to_shared, totals
-from spillscan.model import SEVERITIES, Build, Change, Effect, Finding, Kernel, Metric
-from spillscan.model.figures import FIGURES, figure
+from spillscan.model import SEVERITIES, Build, Change, Delta, Effect, Finding, Kernel
+from spillscan.model.metrics import METRICS, find_metric
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.nouns import count, size
@@ -26,7 +26,7 @@ LIMITED = "limited by (threads)"
 COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
 _LEFT = ("kernel", "arch", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
-_COUNTS = tuple(each.name for each in FIGURES if each.name.endswith(("_stores", "_loads")))
+_COUNTS = tuple(each.name for each in METRICS if each.name.endswith(("_stores", "_loads")))
 """Instruction counts, shown only if no other metric of the kernel changed."""
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
@@ -55,7 +55,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         return
     all_entries = entries(report)
     total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
-    sums: list[Metric] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
+    sums: list[Delta] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
     shown = _chosen(all_entries, report, style.rows)
     blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
     columns = COLUMNS if blocks else COLUMNS[:4]
@@ -101,7 +101,7 @@ class Entry(Struct, frozen=True):
 
     changes: Sequence[Change]
     """One per arch."""
-    metrics: Sequence[Metric]
+    metrics: Sequence[Delta]
     """Metrics shown."""
     findings: Sequence[Finding]
     """Listed findings about any of the changes."""
@@ -135,9 +135,9 @@ def entries(report: Report) -> list[Entry]:
         if id(change.kernel) not in severe
     }
     alike: dict[object, list[Change]] = defaultdict(list)
-    known: dict[object, tuple[Metric, ...]] = {}
+    known: dict[object, tuple[Delta, ...]] = {}
 
-    def shown(change: Change) -> tuple[Metric, ...]:
+    def shown(change: Change) -> tuple[Delta, ...]:
         alike_in = id(change.metrics), id(change.unknown)
         if alike_in not in known:
             known[alike_in] = tuple(_figures(change))
@@ -161,7 +161,7 @@ def _growth_of(entry: Entry, name: str | None) -> int:
     return max(sum(_delta(metric) for metric in change.metrics if metric[0] == name) for change in entry.changes)
 
 
-def _alike(change: Change, metrics: Sequence[Metric]) -> object:
+def _alike(change: Change, metrics: Sequence[Delta]) -> object:
     """Key that is equal for archs of one kernel with equal rows."""
     kernel = change.kernel
     before = change.before.named_by if change.before is not None else None
@@ -263,12 +263,12 @@ def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Ite
 class _Wide:
     """Column widths that align the numbers of all rows."""
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    def __init__(self, metrics: Sequence[Delta]) -> None:
         self.before = max((len(_number(metric, before)) for metric in metrics for before in metric[1:2]), default=0)
         self.after = max((len(_number(metric, after)) for metric in metrics for after in metric[2:]), default=0)
         self.unit = max((len(_unit(metric)) for metric in metrics), default=0)
 
-    def cell(self, metric: Metric) -> str:
+    def cell(self, metric: Delta) -> str:
         _, before, after = metric
         unit = f" {_unit(metric):<{self.unit}}" if self.unit or _unit(metric) else ""
         numbers = f"{_number(metric, before):>{self.before}} → {_number(metric, after):>{self.after}}{unit}"
@@ -278,21 +278,21 @@ class _Wide:
         return f"{numbers} ({sign}{_number(metric, abs(after - before))})"
 
 
-def _number(metric: Metric, value: int | None) -> str:
+def _number(metric: Delta, value: int | None) -> str:
     if value is None:
         return "-"
     return size(value) if _large(metric) else f"{value:,}"
 
 
-def _unit(metric: Metric) -> str:
-    return "" if _large(metric) else figure(metric[0]).unit
+def _unit(metric: Delta) -> str:
+    return "" if _large(metric) else find_metric(metric[0]).unit
 
 
-def _large(metric: Metric) -> bool:
+def _large(metric: Delta) -> bool:
     """Whether values are printed with binary prefixes: memory footprints, and byte counts from 1 MiB."""
     name, *values = metric
     many = max(map(abs, filter(None, values)), default=0) >= 1 << 20
-    return name.startswith(_FOOTPRINT) or (figure(name).unit == "B" and many)
+    return name.startswith(_FOOTPRINT) or (find_metric(name).unit == "B" and many)
 
 
 def held_by(entry: Entry, report: Report) -> str:
@@ -315,7 +315,7 @@ def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) ->
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
-    shown += [(figure(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
+    shown += [(find_metric(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     shown += [("in", printable(place, words.LONGEST_NAME), "")] if (place := held_by(entry, report)) else []
     for at in range(max(1, len(shown), len(effects))):
@@ -346,7 +346,7 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     return found
 
 
-def _figures(change: Change) -> list[Metric]:
+def _figures(change: Change) -> list[Delta]:
     """Metrics of a change that the table shows."""
     shown = [metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and _worth(metric)]
     stacks = [metric[1:] for metric in shown if metric[0] in ("stack_bytes", "cumulative_stack_bytes")]
@@ -356,16 +356,16 @@ def _figures(change: Change) -> list[Metric]:
     return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
 
 
-def _worth(metric: Metric) -> bool:
+def _worth(metric: Delta) -> bool:
     name, before, after = metric
     return not name.startswith(_FOOTPRINT) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
 
-def _color(metric: Metric) -> str:
+def _color(metric: Delta) -> str:
     name, before, after = metric
     if before is None or after is None:
         return YELLOW
-    if not figure(name).severe:
+    if not find_metric(name).severe:
         return ""
     return RED if after > before else GREEN
 
@@ -398,9 +398,9 @@ def _total_rows(total: Sequence[Total], wide: _Wide) -> Iterator[Row]:
         if (each := found.get(name)) is not None:
             cell = wide.cell((name, each.before, each.after)) if name in _SUMMED else ""
             if cell or each.up or each.down:
-                yield [lead, _arrows(each.up, each.down), figure(name).label, cell, "", ""], BOLD
+                yield [lead, _arrows(each.up, each.down), find_metric(name).label, cell, "", ""], BOLD
                 lead = ""
 
 
-def _delta(metric: Metric) -> int:
+def _delta(metric: Delta) -> int:
     return (metric[2] or 0) - (metric[1] or 0)

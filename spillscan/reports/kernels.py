@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.model.figures import BY_NAME
+from spillscan.model.metrics import BY_NAME
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count

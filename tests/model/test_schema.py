@@ -14,7 +14,7 @@ import msgspec
 
 from spillscan.judging.compare import code_changes
 from spillscan.model import build, code, findings, gaps, local, snapshot, usage
-from spillscan.model.figures import FIGURES
+from spillscan.model.metrics import METRICS
 from spillscan.reports.formats import json as report
 from tests.conftest import ROOT
 
@@ -26,7 +26,7 @@ KINDS = ("kernels", "changes", "rows")
 def schema() -> dict[str, Any]:
     """All that is always written is required, all is described; what a report of another kind has is left out."""
     (_,), definitions = msgspec.json.schema_components([report.ReportJson], ref_template="#/$defs/{name}")
-    about = {("Usage", each.name): each.about for each in FIGURES} | _docstrings(
+    about = {("Usage", each.name): each.about for each in METRICS} | _docstrings(
         snapshot, report, code_changes, build, code, local, findings, gaps, usage
     )
     found = {_name(name): _described(name, each, about) for name, each in definitions.items()}

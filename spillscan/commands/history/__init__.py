@@ -18,7 +18,7 @@ from spillscan.history.dataset.history import Series, Step, histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
 from spillscan.history.dataset.records import KeptBuild
 from spillscan.history.dataset.regressions import Row, occurrences, reasons, rows
-from spillscan.model.figures import FOLLOWED, TRACED, figure, rank
+from spillscan.model.metrics import TRACEABLE, TRACKED, find_metric, rank
 from spillscan.naming import Names
 from spillscan.output.nouns import count
 from spillscan.output.terminal import Style, spark
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _options.words(parser, "--kernel", "GLOB", "print one row per build for the matching kernels")
     _options.add_arch(parser)
-    _options.add_metric(parser, TRACED, "only this metric")
+    _options.add_metric(parser, TRACEABLE, "only this metric")
     _options.add_rows(parser, 20, "rows per table", "rows, and all tables")
     _options.add_dataset(parser)
     _options.add_launches(parser)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     forms = _answers.forms_of(arguments)
     dataset = dataset_of(arguments)
     policy = _policy.policy_of(arguments)
-    metrics = sorted(arguments.metric or [each.name for each in FOLLOWED], key=rank)
+    metrics = sorted(arguments.metric or [each.name for each in TRACKED], key=rank)
     most = _options.rows_of(arguments)
     answer = (
         _kernels(dataset, arguments, policy, arguments.metric)
@@ -203,7 +203,7 @@ _SUMMANDS = ("spill_store_bytes", "spill_load_bytes")
 
 
 def _step(step: Step) -> str:
-    shown = figure(step.metric)
+    shown = find_metric(step.metric)
     head = "blocks/SM" if step.metric == "resident_blocks" else shown.label
     unit = f" {shown.unit}" if shown.unit in ("B", "ms") else ""
     return f"{head} {step.before:,} → {step.after:,}{unit}"
@@ -276,7 +276,7 @@ def _kernels(dataset: Dataset, arguments: argparse.Namespace, policy: Any, asked
     series = list(found.values())
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     names = names_of(dataset, builds, series)
-    moved = {each.name for each in FOLLOWED for one in series if len({*one.values(each.name)} - {None}) > 1}
+    moved = {each.name for each in TRACKED for one in series if len({*one.values(each.name)} - {None}) > 1}
     metrics = sorted(asked or {*_MAIN, *moved}, key=rank)
     tables = {f"kernel_{at}": _of_kernel(each, builds, names, metrics) for at, each in enumerate(series)}
     return _Answer(tables, {}, [f"{count(len(series), 'kernel')} in {count(len(builds), 'build')}"])
@@ -298,7 +298,7 @@ def _of_kernel(series: Series, builds: Sequence[KeptBuild], names: Names, metric
         Column(None, "name", lambda point: kernel.name),
         Column(None, "arch", lambda point: kernel.key.arch),
         *_of_build(lambda point: point.build),
-        *(Column(figure(metric).head, metric, value(metric)) for metric in metrics),
+        *(Column(find_metric(metric).head, metric, value(metric)) for metric in metrics),
     ]
     title = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
     return Table(columns=columns, rows=points, title=title)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from spillscan.history.dataset import links, lookup
 from spillscan.history.dataset.links import Key, Link
 from spillscan.model import Kernel, Usage
-from spillscan.model.figures import figure
+from spillscan.model.metrics import find_metric
 from spillscan.model.patterns import compiled
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names, symbol_of
@@ -119,7 +119,7 @@ class Step:
     def worsening(self) -> int:
         """Amount by which the metric got worse; negative if it got better."""
         grown = self.after - self.before
-        return -grown if figure(self.metric).worse == "fewer" else grown
+        return -grown if find_metric(self.metric).worse == "fewer" else grown
 
 
 def histories(

@@ -12,7 +12,7 @@ from spillscan.history.dataset.schema import launched_of, settings_of
 from spillscan.history.dataset.sql import Rows, among
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.model.figures import RANKED, TRACED, figure
+from spillscan.model.metrics import RANKED, TRACEABLE, find_metric
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned, short_name, tuned_for
 from spillscan.model.usage import NUMBERS
@@ -139,7 +139,7 @@ class Point:
         return self._values[_PLACE[metric]]
 
 
-_TRACED = tuple(each.name for each in TRACED)
+_TRACED = tuple(each.name for each in TRACEABLE)
 _PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 
@@ -158,4 +158,4 @@ def _worst(metric: str, values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
-    return min(known) if figure(metric).worse == "fewer" else max(known)
+    return min(known) if find_metric(metric).worse == "fewer" else max(known)

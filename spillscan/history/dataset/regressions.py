@@ -16,7 +16,7 @@ from spillscan.judging.compare.pairing import changed
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules import regressions
 from spillscan.model import Change, Kernel
-from spillscan.model.figures import rank
+from spillscan.model.metrics import rank
 from spillscan.naming import Names
 from spillscan.naming.identity import canonical
 

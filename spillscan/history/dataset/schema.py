@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from spillscan.model import Build, Issue, Kernel, Launch, LaunchBounds, Origin
-from spillscan.model.figures import KEPT
+from spillscan.model.metrics import STORED, Metric
 from spillscan.model.serialize import kernel_text, text
-from spillscan.model.usage import NUMBERS, Figure
+from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
 from spillscan.naming.identity.code import configuration
 
@@ -42,7 +42,7 @@ def _column(name: str, kind: Any, about: str) -> tuple[str, Any]:
     return name, Annotated[kind, Meta(description=about)]
 
 
-_FIGURES: tuple[Figure, ...] = KEPT
+_FIGURES: tuple[Metric, ...] = STORED
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
@@ -189,7 +189,7 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
     )
 
 
-def _value(figure: Figure, kernel: Kernel) -> int | None:
+def _value(figure: Metric, kernel: Kernel) -> int | None:
     if figure.name in NUMBERS:
         found: int | None = getattr(kernel.usage, figure.name)
         return found

@@ -35,7 +35,7 @@ from spillscan.judging.policy.file import LIMITS
 from spillscan.judging.rules import Undecided, all_rules, measure, measures, recorded_as, regressions, undecided_changes
 from spillscan.judging.rules.registers import GROWTH, MAX_GROWTH
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
-from spillscan.model.figures import BY_NAME
+from spillscan.model.metrics import BY_NAME
 from spillscan.naming import alone
 from spillscan.naming.identity import canonical
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.model import Effect, Kernel, Launch, Metric, Usage
+from spillscan.model import Delta, Effect, Kernel, Launch, Usage
 from spillscan.model.symbols import arch_family
 from spillscan.occupancy.devices import WARP_THREADS, Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
@@ -57,7 +57,7 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
     return (old, new) if alike else None
 
 
-def metrics(found: Sequence[Effect]) -> Iterable[Metric]:
+def metrics(found: Sequence[Effect]) -> Iterable[Delta]:
     """Effects as metrics; if there are several devices, with their names in brackets."""
     for effect in found:
         key = f"[{effect.device}]" if len(found) > 1 else ""

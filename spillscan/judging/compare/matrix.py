@@ -10,7 +10,7 @@ from msgspec import Struct
 from spillscan.judging.compare.effects import blocks
 from spillscan.judging.compare.pairing import pair
 from spillscan.model import Build, Kernel
-from spillscan.model.figures import figure
+from spillscan.model.metrics import find_metric
 from spillscan.model.symbols import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
 
@@ -71,7 +71,7 @@ class Matrix(Struct, frozen=True, kw_only=True):
         """
         if metric == "resident_blocks":
             return blocks(kernel, self.launches)
-        get = figure(metric).get
+        get = find_metric(metric).get
         value = None if get is None else get(kernel)
         return sum(size for _, size in value) if isinstance(value, tuple) else value
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from spillscan.model import Change, Kernel, Metric
-from spillscan.model.figures import BY_NAME, COMPARED, KEYED, rank
-from spillscan.model.usage import Figure
+from spillscan.model import Change, Delta, Kernel
+from spillscan.model.metrics import BY_NAME, COMPARED, KEYED, Metric, rank
 from spillscan.naming.identity.code import code, digest
 
 ALLOCATION_UNIT = 8
@@ -45,13 +44,13 @@ def linked_apart(before: Kernel, after: Kernel, *, equal: bool) -> bool:
     return (before.final is False) != (after.final is False) and not (equal and before.final is False)
 
 
-def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Metric, ...]]:
+def compare(before: Kernel, after: Kernel) -> tuple[tuple[Delta, ...], tuple[Delta, ...]]:
     """(metrics known on both sides that differ, metrics known on one side only), worst first.
     A metric missing on one side is neither equal nor different. Registers of relocatable code before and after the link
     are different metrics. If the code is the same byte for byte, metrics of the code are not compared.
     """
-    differing: list[Metric] = []
-    unknown: list[Metric] = []
+    differing: list[Delta] = []
+    unknown: list[Delta] = []
     same = same_code(before, after)
     for metric in _sides(before, after):
         name, old, new = metric
@@ -61,7 +60,7 @@ def compare(before: Kernel, after: Kernel) -> tuple[tuple[Metric, ...], tuple[Me
     return tuple(differing), tuple(unknown)
 
 
-def _sides(before: Kernel, after: Kernel) -> Iterator[Metric]:
+def _sides(before: Kernel, after: Kernel) -> Iterator[Delta]:
     """Each metric that a side may have, worst first, then keyed ones."""
     old, new = metrics_of(before), metrics_of(after)
     apart = [name for name in _LINKED if linked_apart(before, after, equal=old.get(name) == new.get(name))]
@@ -72,7 +71,7 @@ def _sides(before: Kernel, after: Kernel) -> Iterator[Metric]:
         yield from _keyed(each, before, after)
 
 
-def _keyed(figure: Figure, one: Kernel, other: Kernel) -> Iterator[Metric]:
+def _keyed(figure: Metric, one: Kernel, other: Kernel) -> Iterator[Delta]:
     """A metric per key. A bank that a side with banks does not list counts as 0.
 
     Roles are compared one by one if both sides have as many; their number is a metric of its own.
@@ -110,7 +109,7 @@ def same_code(before: Kernel, after: Kernel) -> bool:
     return digest(before) is not None and digest(before) == digest(after)
 
 
-def by_rank(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+def by_rank(metrics: Iterable[Delta]) -> tuple[Delta, ...]:
     """``metrics`` sorted worst first."""
     return tuple(sorted(metrics, key=lambda metric: rank(metric[0])))
 
@@ -247,5 +246,5 @@ def _worsening(metric: tuple[str, int, int]) -> tuple[str, int]:
     return name, before - after if fewer else after - before
 
 
-def _known(metrics: Iterable[Metric]) -> Iterable[tuple[str, int, int]]:
+def _known(metrics: Iterable[Delta]) -> Iterable[tuple[str, int, int]]:
     return ((name, old, new) for name, old, new in metrics if old is not None and new is not None)

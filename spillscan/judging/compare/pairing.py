@@ -19,7 +19,7 @@ from spillscan.judging.compare.metrics import (
     same_code,
     worst_first,
 )
-from spillscan.model import LOST_SETTING, Build, Change, Changes, Effect, Kernel, KernelKey, Metric
+from spillscan.model import LOST_SETTING, Build, Change, Changes, Delta, Effect, Kernel, KernelKey
 from spillscan.model.findings import moved_bounds
 from spillscan.naming.identity.pairs import pair, paired
 from spillscan.naming.identity.renames import Renames
@@ -125,7 +125,7 @@ def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     return _changed(before, after, launches, devices, {})
 
 
-_Known = dict[object, tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]]
+_Known = dict[object, tuple[tuple[Delta, ...], tuple[Delta, ...], tuple[Effect, ...]]]
 """Differing metrics, unknown metrics, and effects, by everything of a pair that they depend on."""
 
 
@@ -153,7 +153,7 @@ def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequenc
 
 def _differences(
     before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known
-) -> tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[Effect, ...]]:
+) -> tuple[tuple[Delta, ...], tuple[Delta, ...], tuple[Effect, ...]]:
     """(differing metrics, metrics of one side only, effects); kernels with equal records are compared once."""
     facts = _facts(before, launches), _facts(after, launches)
     made = known.get(facts) if None not in facts else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.judging.rules._declared import Check, Said, Terms, threshold
 from spillscan.model import Change, Limit, Rule
-from spillscan.model.figures import value_of
+from spillscan.model.metrics import value_of
 from spillscan.output.nouns import sizes
 
 MAX_GROWTH = Limit("max_code_growth_percent", "change")

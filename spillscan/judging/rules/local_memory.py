@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spillscan.judging.rules._declared import Check, Said, Terms
-from spillscan.model import Change, Kernel, Metric, Rule
-from spillscan.model.figures import figure, value_of
+from spillscan.model import Change, Delta, Kernel, Rule
+from spillscan.model.metrics import find_metric, value_of
 from spillscan.output.nouns import count
 
 LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
@@ -60,7 +60,7 @@ def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
         yield Said(f"uses more local arrays: {_rise(grown)}", None if first else "note")
 
 
-def _compared(change: Change) -> Sequence[Metric]:
+def _compared(change: Change) -> Sequence[Delta]:
     """Metrics of both builds' code; none if one of them was not read."""
     before, after = change.before, change.after
     if before is None or after is None or before.sass is None or after.sass is None:
@@ -68,15 +68,15 @@ def _compared(change: Change) -> Sequence[Metric]:
     return [(name, value_of(name, before), value_of(name, after)) for name in (*_LOOPS, *_ARRAYS)]
 
 
-def _grown(change: Change) -> list[Metric]:
+def _grown(change: Change) -> list[Delta]:
     return [
         (name, old, new) for name, old, new in _compared(change) if old is not None and new is not None and new > old
     ]
 
 
-def _rise(metrics: Sequence[Metric]) -> str:
+def _rise(metrics: Sequence[Delta]) -> str:
     return ", ".join(
-        f"{figure(name).label} {old or 0:,} → {new or 0:,}{' B' if figure(name).unit else ''}"
+        f"{find_metric(name).label} {old or 0:,} → {new or 0:,}{' B' if find_metric(name).unit else ''}"
         for name, old, new in metrics
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spillscan.judging.compare.metrics import growth, moved_to_shared
 from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
-from spillscan.model.figures import static_shared
+from spillscan.model.metrics import static_shared
 from spillscan.output.nouns import count
 
 SHARED = Rule("shared", "error", needs=("shared",), limits=(Limit("max_shared_bytes", "build"),))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from spillscan.judging.compare.metrics import same_code
 from spillscan.judging.rules._declared import Check, Said, Terms
 from spillscan.judging.rules.blocks import trade
-from spillscan.model import Change, Kernel, Limit, Metric, Rule
-from spillscan.model.figures import value_of
+from spillscan.model import Change, Delta, Kernel, Limit, Rule
+from spillscan.model.metrics import value_of
 
 MAX_BYTES = Limit("max_spill_bytes", "build", default=0)
 MAX_GROWTH = Limit("max_spill_growth_bytes", "change", default=0)
@@ -82,9 +82,9 @@ def _more(change: Change, terms: Terms) -> Iterator[Said]:
         yield Said(f"spills more: {', '.join(grown)}")
 
 
-def _grown(change: Change, most: int) -> tuple[list[Metric], list[str]]:
+def _grown(change: Change, most: int) -> tuple[list[Delta], list[str]]:
     """(metrics, text of those that grew by more than ``most``): the kernel's own, else those with its callees."""
-    pairs: list[Metric] = []
+    pairs: list[Delta] = []
     for names in (_OWN, _TOGETHER):
         pairs = _pairs(change, names)
         grown = [
@@ -120,7 +120,7 @@ _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 _TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label in _OWN.items()}
 
 
-def _pairs(change: Change, names: Mapping[str, str]) -> list[Metric]:
+def _pairs(change: Change, names: Mapping[str, str]) -> list[Delta]:
     assert change.before is not None
     assert change.after is not None
     return [(label, value_of(name, change.before), value_of(name, change.after)) for name, label in names.items()]

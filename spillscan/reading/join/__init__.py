@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Sidecar, Usage, agreement
-from spillscan.model.usage import PRINTED
+from spillscan.model.metrics import PRINTED
 from spillscan.reading.inputs.sidecars import place_of
 from spillscan.reading.join.code import attach_code
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from spillscan.builds.compilation import OBJECTS
 from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import AccessClass, FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.model.metrics import PRINTED, Metric
 from spillscan.model.symbols import is_helper
-from spillscan.model.usage import PRINTED, Figure
 from spillscan.output.nouns import between, count, listed
 
 # Kernels that no log names, only disassembly, binaries and resource listings.
@@ -343,7 +343,7 @@ def _with_listing(kernel: Kernel, listing: FunctionUsage) -> tuple[Kernel, list[
 
 
 def _filled(
-    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Figure], whose: str
+    kernel: Kernel, usage: Usage, origin: Origin, figures: Sequence[Metric], whose: str
 ) -> tuple[Kernel, list[Issue]]:
     """``kernel`` with its missing values filled from ``usage``, and an issue for each contradiction."""
     issues = []

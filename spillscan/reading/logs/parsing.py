@@ -14,8 +14,9 @@ from typing import cast
 from msgspec.structs import replace
 
 from spillscan.model import Advisory, Usage
+from spillscan.model.metrics import PRINTED
 from spillscan.model.symbols import short_name
-from spillscan.model.usage import PRINTED, Printed
+from spillscan.model.usage import Printed
 from spillscan.reading import grammar
 from spillscan.reading.logs import fragments
 from spillscan.reading.logs.fragments import holds_piece

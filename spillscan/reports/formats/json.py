@@ -15,12 +15,12 @@ from spillscan.model import (
     BaselineState,
     Change,
     Confidence,
+    Delta,
     Effect,
     EvidenceKind,
     Finding,
     Hidden,
     Kernel,
-    Metric,
     Origin,
     Role,
     Severity,
@@ -334,7 +334,7 @@ def _code_change(found: CodeChange) -> CodeChangeJson:
     return CodeChangeJson(key.symbol, key.arch, key.unit, found.verdict, found.reasons, found.hunks, found.text)
 
 
-def _metrics(metrics: Iterable[Metric]) -> Metrics:
+def _metrics(metrics: Iterable[Delta]) -> Metrics:
     return {name: (before, after) for name, before, after in metrics}
 
 

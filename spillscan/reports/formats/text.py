@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spillscan.judging.compare.matrix import ABSENT, Matrix
 from spillscan.judging.compare.matrix import KernelRow as MatrixRow
 from spillscan.model import Build, Kernel
-from spillscan.model.figures import figure
+from spillscan.model.metrics import find_metric
 from spillscan.model.symbols import natural
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
@@ -127,7 +127,7 @@ def _matrix(report: Report, style: Style) -> Iterator[str]:
         ranked = matrix.ranked(metric)
         differing = [row for row in ranked if _differs(matrix, row, metric)]
         wanted = ranked if style.rows is None else differing
-        known, equal = figure(metric), count(len(ranked) - len(differing), "kernel")
+        known, equal = find_metric(metric), count(len(ranked) - len(differing), "kernel")
         yield from of_rows(
             ("kernel", *heads),
             [(words.named(row.kernel, report.names), *_matrix_cells(matrix, row, metric)) for row in wanted],

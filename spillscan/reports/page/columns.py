@@ -8,13 +8,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2s
+from operator import attrgetter
 from typing import Any
 
 from spillscan.judging.places import source_of
 from spillscan.model import Kernel
-from spillscan.model.figures import BY_NAME, figure
+from spillscan.model.metrics import BY_NAME, PRINTED, Metric, find_metric
 from spillscan.model.symbols import demangle, namespace
-from spillscan.model.usage import PRINTED, Figure
 from spillscan.naming import Key, Names, symbol_of
 from spillscan.naming.identity.symbol import canonical
 from spillscan.occupancy.binding import LABELS
@@ -122,7 +122,7 @@ def _flags(kernel: Kernel) -> int:
     )
 
 
-def _shown(kernels: Sequence[Kernel]) -> dict[Figure, list[int | None]]:
+def _shown(kernels: Sequence[Kernel]) -> dict[Metric, list[int | None]]:
     """Values of each metric that is known for at least one kernel.
 
     Kernels without code that share a usage record, as readers create them for equal values, share all values.
@@ -148,11 +148,11 @@ _KEYS = {
 """Metrics that always have a column, even without values, and their names in the page's URLs."""
 
 
-def _figures() -> Iterator[tuple[Figure, Callable[[Kernel], int | None]]]:
+def _figures() -> Iterator[tuple[Metric, Callable[[Kernel], int | None]]]:
     """Printed metrics in column order, then code size; spills come from the code if no line reports them."""
     places = {name: place for place, name in enumerate(_KEYS)}
     for each in sorted(PRINTED, key=lambda each: places.get(each.name, len(places))):
-        get = BY_NAME[each.name].get if each.name.startswith("spill") else each.get
+        get = each.get if each.name.startswith("spill") else attrgetter(f"usage.{each.name}")
         if get is not None and each.kind == "number":
             yield each, get
     if _CODE_BYTES.get is not None:
@@ -165,7 +165,7 @@ _FIGURES = dict(_figures())
 
 def sorted_by(name: str) -> dict[str, str]:
     """Sort order by a metric in the page's URLs, for kernels and for changes."""
-    return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{figure(name).label}"}
+    return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{find_metric(name).label}"}
 
 
 def shown_name(key: Key, called: Names) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spillscan.judging.compare.metrics import totals
-from spillscan.model import Build, Finding, Issue, Kernel, Metric, Severity
-from spillscan.model.figures import figure, rank
+from spillscan.model import Build, Delta, Finding, Issue, Kernel, Severity
+from spillscan.model.metrics import find_metric, rank
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
@@ -199,7 +199,7 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
         if change.appeared:
             row["appeared"] = list(change.appeared)
         rows.append(row)
-    known = [figure(name) for name in metrics]
+    known = [find_metric(name) for name in metrics]
     return {
         "metrics": [
             {
@@ -214,8 +214,8 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
         "states": [[state, count] for state, count in Counter(change.state for change in found).items()],
         "total": [
             {
-                "label": figure(each.name).label,
-                "unit": figure(each.name).unit,
+                "label": find_metric(each.name).label,
+                "unit": find_metric(each.name).unit,
                 "main": each.name.partition("[")[0] in _MAIN,
             }
             | {name: getattr(each, name) for name in ("before", "after", "up", "down", "kept")}
@@ -230,7 +230,7 @@ _MAIN = ("spill_store_bytes", "spill_load_bytes", "registers", "resident_blocks"
 """Metrics of a diff shown at once; the others are folded."""
 
 
-def _worth(metric: Metric) -> bool:
+def _worth(metric: Delta) -> bool:
     """Whether a page shows the metric; small memory footprints are omitted."""
     name, before, after = metric
     return not name.startswith("footprint_bytes") or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES

@@ -19,7 +19,7 @@ from spillscan.history.dataset.history import Series, histories
 from spillscan.history.dataset.regressions import Occurrence, occurrences
 from spillscan.judging.policy import Policy
 from spillscan.model import Build, Kernel, KernelKey, Usage
-from spillscan.model.figures import FOLLOWED
+from spillscan.model.metrics import TRACKED
 from spillscan.model.symbols import tuned_for
 
 _TILES = ("64x64x32", "128x64x32", "128x128x64")
@@ -208,7 +208,7 @@ def disagreements(made: Past, root: Path) -> list[str]:
 def _followed(root: Path) -> tuple[list[Series], list[Occurrence]]:
     dataset = open_dataset(str(root))
     series = histories(dataset, dataset.builds, "*", Policy(()))
-    return series, occurrences(series, [each.name for each in FOLLOWED], Policy(()))
+    return series, occurrences(series, [each.name for each in TRACKED], Policy(()))
 
 
 def _name(series: Series) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.history.dataset import schema
-from spillscan.model.figures import KEPT
+from spillscan.model.metrics import STORED
 from tests.conftest import ROOT
 from tests.history.dataset.support import BASE, HEAD, append
 
@@ -24,7 +24,7 @@ def tables() -> str:
 
 
 def _table(name: str) -> Iterator[str]:
-    figures = {each.name for each in KEPT}
+    figures = {each.name for each in STORED}
     yield f"| `{name}` | type | |"
     yield "|---|---|---|"
     for column in schema.columns(name):

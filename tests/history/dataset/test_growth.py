@@ -12,7 +12,7 @@ from spillscan.history.dataset.history import histories, names_of
 from spillscan.history.dataset.regressions import occurrences, rows
 from spillscan.judging.policy import Policy
 from spillscan.model import Kernel
-from spillscan.model.figures import TRACED
+from spillscan.model.metrics import TRACEABLE
 from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 from tests.history.dataset.test_history import kernel, put
@@ -37,6 +37,6 @@ def test_a_history(family: str, tmp_path: Path) -> None:
         dataset = open_dataset(str(tmp_path / str(size)))
         found = histories(dataset, dataset.builds, "*", Policy(()), changing=True)
         names = names_of(dataset, dataset.builds, found)
-        assert rows(occurrences(found, [each.name for each in TRACED], Policy(())), names)
+        assert rows(occurrences(found, [each.name for each in TRACEABLE], Policy(())), names)
 
     assert growth(work, SIZE) <= MOST_GROWTH

@@ -29,7 +29,7 @@ from spillscan.model import (
     at_least,
 )
 from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
-from spillscan.model.figures import FIGURES, figure
+from spillscan.model.metrics import METRICS, find_metric
 from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output.errors import UsageError
@@ -194,7 +194,7 @@ def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> Non
     found = {name: values for name, *values in (change.metrics if change else ())}
     found = {name: tuple(values) for name, values in found.items() if not name.startswith(("constant", "footprint"))}
     assert found == expected
-    assert all(figure(name).label for name in found)
+    assert all(find_metric(name).label for name in found)
 
 
 @given(pairs(), st.sets(st.sampled_from(("registers", "spill_store_bytes", "spill_load_bytes"))), st.booleans())
@@ -384,6 +384,6 @@ def test_no_undecided_kernel_where_nothing_fails() -> None:
 
 
 def test_every_figure_is_named_once() -> None:
-    names = [figure.name for figure in FIGURES]
+    names = [figure.name for figure in METRICS]
     assert len(names) == len(set(names))
-    assert len({figure.label for figure in FIGURES}) == len(names)
+    assert len({figure.label for figure in METRICS}) == len(names)

@@ -15,7 +15,7 @@ from functools import cache
 from random import Random
 
 from spillscan.model import Kernel, Reading, Usage
-from spillscan.model.figures import static_shared
+from spillscan.model.metrics import static_shared
 from spillscan.reading import logs
 from spillscan.reading.inputs.source import Stream
 from tests.conftest import FIXTURES, manifest, read_text

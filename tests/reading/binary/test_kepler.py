@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.model import Kernel, KernelKey, Usage
-from spillscan.model.figures import FIGURES
+from spillscan.model.metrics import METRICS
 from spillscan.reading.binary.opcode_tables import table
 from tests.conftest import FIXTURES, read_any, run
 from tests.reading.binary.support import scanned, stored
@@ -43,7 +43,7 @@ def test_what_no_tool_reads_is_not_known(tmp_path: Path) -> None:
         assert function.usage is not None
         assert function.usage.spills is None
         assert function.stats.spills(function.role) is None
-        for figure in FIGURES:
+        for figure in METRICS:
             if figure.source == "code" and figure.get is not None:
                 assert (
                     figure.get(Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage(), sass=function.stats))

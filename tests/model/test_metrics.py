@@ -17,8 +17,8 @@ import pytest
 
 from spillscan.judging.compare.metrics import compare
 from spillscan.model import Kernel, KernelKey
-from spillscan.model.figures import COMPARED, FIGURES, FOLLOWED, KEPT, METRICS
-from spillscan.model.usage import NUMBERS, PRINTED, Usage
+from spillscan.model.metrics import COMPARED, METRICS, PRINTED, STORED, TABULAR, TRACKED
+from spillscan.model.usage import NUMBERS, Usage
 from tests.conftest import ROOT
 from tests.history.dataset import test_docs
 from tests.model import test_schema
@@ -26,11 +26,16 @@ from tests.model import test_schema
 PAGE = ROOT / "docs" / "explain" / "metrics.md"
 TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
-DECLARED = """    unknown_clauses: tuple[str, ...] = ()"""
-MADE_UP = """    widgets: Annotated[
-        int | None, figure("widgets", about="widgets per block", clause="widgets", since=4)
-    ] = None
-"""
+ADDITIONS = (
+    ("model/usage.py", "    unknown_clauses: tuple[str, ...] = ()", "    widgets: int | None = None\n"),
+    (
+        "model/metrics.py",
+        '    _printed("surfaces", ',
+        '    _printed("widgets", 100, clause="widgets", since=4),\n',
+    ),
+    ("model/metrics.py", '    "surfaces": (', '    "widgets": ("widgets", "widgets per block"),\n'),
+)
+"""(module, line after the new one, new line)."""
 LOG = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'k' for 'sm_80'
 ptxas info    : Function properties for k
@@ -46,10 +51,11 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "spillscan", root / "spillscan", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "grammars", root / "grammars")
     shutil.copytree(ROOT / "docs", root / "docs")
-    model = root / "spillscan" / "model" / "usage.py"
-    text = model.read_text(encoding="utf-8")
-    assert text.count(DECLARED) == 1
-    model.write_text(text.replace(DECLARED, MADE_UP + DECLARED), encoding="utf-8")
+    for module, place, line in ADDITIONS:
+        path = root / "spillscan" / module
+        text = path.read_text(encoding="utf-8")
+        assert text.count(place) == 1
+        path.write_text(text.replace(place, line + place), encoding="utf-8")
     grammar = root / "grammars" / "usage.lark"
     text = grammar.read_text(encoding="utf-8")
     for line in (
@@ -164,7 +170,7 @@ def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
 def page() -> str:
     """The table of ``docs/explain/metrics.md``."""
     lines = ["| figure | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
-    for each in FIGURES:
+    for each in METRICS:
         source = f"{each.source}, linker" if each.linker else each.source
         about = each.about.removesuffix(", where the machine code was read")
         lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {each.since or ''} | {about} |")
@@ -179,16 +185,16 @@ def test_the_docs_list_the_figures() -> None:
 
 def test_the_table_is_whole() -> None:
     assert tuple(Usage.__struct_fields__) == (*(each.name for each in PRINTED), "unknown_clauses")
-    assert len({each.name for each in FIGURES}) == len(FIGURES)
-    assert len({each.label for each in FIGURES}) == len(FIGURES)
-    assert all(each.about and each.label for each in FIGURES)
+    assert len({each.name for each in METRICS}) == len(METRICS)
+    assert len({each.label for each in METRICS}) == len(METRICS)
+    assert all(each.about and each.label for each in METRICS)
     assert {each.linker for each in PRINTED} <= {"", *Usage.__struct_fields__}
     assert {each.name for each in PRINTED if each.kind == "number"} <= {each.name for each in COMPARED}
-    assert all(each.get is not None for each in KEPT)
-    assert {each.name for each in FOLLOWED} <= {each.name for each in METRICS}
+    assert all(each.get is not None for each in STORED)
+    assert {each.name for each in TRACKED} <= {each.name for each in TABULAR}
     silent = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
-    assert all(each.get is None or each.get(silent) is None for each in FIGURES), "unknown is never 0"
-    assert set(NUMBERS) <= {each.name for each in FIGURES}
+    assert all(each.get is None or each.get(silent) is None for each in METRICS), "unknown is never 0"
+    assert set(NUMBERS) <= {each.name for each in METRICS}
 
 
 def write() -> None:
