@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 from msgspec import Struct
 
-from spillscan.builds.coverage import IMAGE_OF_RELEASE
 from spillscan.model import Kernel, Launch
 from spillscan.model.gaps import KINDS
 from spillscan.model.patterns import matches
@@ -39,8 +38,6 @@ class Job(Struct, frozen=True, kw_only=True):
     """Build commands as typed, each run as ``spillscan run -- COMMAND``."""
     install: str = "<SPILLSCAN>"
     """Argument of pip install."""
-    image: str = "<IMAGE>"
-    """Container image with nvcc."""
     branch: str = "main"
     """Branch that changes are merged into."""
 
@@ -145,15 +142,6 @@ def installed_from() -> str:
     return f"{vcs['vcs']}+{url}@{vcs['commit_id']}{folder}" if vcs else url + folder
 
 
-def image_of(toolkits: Sequence[str]) -> str:
-    """Public image with the newest toolkit of a build; ``<IMAGE>`` unless it is on Ubuntu 24.04, with a recent
-    Python."""
-    for version in reversed(toolkits):
-        image = IMAGE_OF_RELEASE.get(".".join(version.split(".")[:2]), "")
-        return image if "ubuntu24.04" in image else "<IMAGE>"
-    return "<IMAGE>"
-
-
 def workflow(job: Job) -> str:
     """Text of a GitHub workflow."""
     gate = check_command("GITHUB_BASE_REF", '-f github -f markdown:+"$GITHUB_STEP_SUMMARY" -f markdown:comment.md')
@@ -166,7 +154,7 @@ permissions: {{contents: read}}
 jobs:
   kernels:
     runs-on: ubuntu-latest
-    container: {job.image}  # any image with nvcc; no GPU is needed
+    container: <IMAGE>  # any image with nvcc; no GPU is needed
     defaults: {{run: {{shell: bash}}}}
     steps:
       - name: Tools
@@ -196,7 +184,7 @@ def pipeline(job: Job, stages: Sequence[str] = ()) -> str:
     gate = check_command("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "-f text -f gitlab:gl-code-quality-report.json")
     return f"""\
 spillscan:{stage}
-  image: {job.image}  # any image with nvcc; no GPU is needed
+  image: <IMAGE>  # any image with nvcc; no GPU is needed
   inherit: {{default: false}}
   needs: []
   variables: {{GIT_DEPTH: 0, GIT_SUBMODULE_STRATEGY: recursive}}  # --baseline-from reads the merge base

@@ -6,27 +6,23 @@ import ast
 import glob
 import json
 import os
-import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import compilation, launcher, tree
-from spillscan.builds.checks import is_check
+from spillscan.builds import checks, launcher, tree
+from spillscan.builds.commands import version_of
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output import folders
 
 HELD, LIST = "held", "list"
 """Files in the folder of a run: one that the process locks while it lives, and the state before the build."""
-_RELEASE = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -60,25 +56,24 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     ended = [run.kept, *(each.kept for each in killed)]
     known = min(map(_known, ended), key=lambda each: each.since_ns)
     seen = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.began_ns)
-    checks = tuple(filter(is_check, seen))
-    new = tuple(_finished(call) for call in seen if call not in checks)
+    tried = tuple(filter(checks.is_check, seen))
+    new = tuple(_finished(call) for call in seen if call not in tried)
 
-    watched = tree.Watched([folders.kept("runs"), folders.kept("launchers"), *map(_toolkit, seen)])
+    watched = watched_by((call.command[0], call.folder) for call in seen)
     later = watched.found(folder for call in seen for folder in (call.folder, *call.folders))
     later = [each for each in later if not watched.covers(known.tops, each)]
     changed = watched.changed(known.files, known.tops) | watched.changed_since(known.since_ns, later)
     there = [each for each in before.outputs if os.path.isfile(each.path)]
     changed |= {each.path for each in there if not each.is_as_it_was}
-    old = [each for each in before.calls if not any(_replaces(call, each) for call in new)]
-    replaced = [each for each in before.calls if each not in old]
-    outputs = [_as_it_is(each, replaced, new) for each in there if each.path not in changed]
-    changed = {each for each in changed if not compilation.is_check(each)}
-    outputs += [_output(path) for path in changed if not is_packed(path) or contains_code(path)]
-    outputs = sorted((each for each in outputs if each.pieces), key=lambda each: (each.entry[2], each.path))
+    found = [_output(path) for path in changed if not checks.is_of_check(path)]
+    found = [each for each in found if each.pieces and (not is_packed(each.path) or contains_code(each.path))]
+    replaced = [old for old in before.calls if any(_replaces(call, old) for call in new)]
+    unchanged = [_as_it_is(each, replaced, new) for each in there if each.path not in changed]
+    outputs = sorted((*unchanged, *found), key=lambda each: (each.entry[2], each.path))
 
     left = {piece for output in outputs for piece in output.pieces}
-    old = [each for each in old if not left.isdisjoint(each.pieces) or (not each.pieces and _has_sources(each))]
-    finished = replace(run, kept="", did=bool(new or changed & {each.path for each in outputs}))
+    old = [each for each in before.calls if each not in replaced and _stays(each, left)]
+    finished = replace(run, kept="", did=bool(new or found))
     lost = {each.kept for each in (*killed, run)}
     runs = [each for each in before.runs if each.kept not in lost and not _settles(finished, each, at_start)]
     build = BuildRecord(
@@ -89,15 +84,32 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     )
     for each in killed:
         shutil.rmtree(each.kept, ignore_errors=True)
-    return Account(build, run.status or 0, new, len(old), checks)
+    return Account(build, run.status or 0, new, len(old), tried)
 
 
-def _replaces(call: Call, old: Call) -> bool:
-    return call.repeats(old) and (call.status == 0 or old.status != 0)
+def watched_by(compilers: Iterable[tuple[str, str]]) -> tree.Watched:
+    """Rules for watched folders that leave out our own and the toolkits. ``compilers``: names and working folders."""
+    return tree.Watched([folders.kept("runs"), folders.kept("launchers"), *(_toolkit(*each) for each in compilers)])
 
 
-def _has_sources(call: Call) -> bool:
-    return not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)
+def _toolkit(compiler: str, folder: str) -> str:
+    """Folder of a compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
+    program = launcher.behind_scripts(os.path.realpath(shutil.which(compiler) or compiler))
+    programs, build = os.path.dirname(program), os.path.join(os.path.realpath(folder), "")
+    tops = (os.path.dirname(programs), programs)
+    return next((top for top in tops if not build.startswith(os.path.join(top, ""))), program)
+
+
+# ---- runs ---------------------------------------------------------------------------------------------------------
+
+
+def _was_killed(kept: str) -> bool:
+    return os.path.exists(os.path.join(kept, LIST)) and folders.is_held(os.path.join(kept, HELD)) is False
+
+
+def _known(kept: str) -> Known:
+    with open(os.path.join(kept, LIST), encoding="ascii") as file:
+        return msgspec.convert(json.load(file), Known)
 
 
 def _settles(run: Run, earlier: Run, at_start: BuildRecord) -> bool:
@@ -107,7 +119,7 @@ def _settles(run: Run, earlier: Run, at_start: BuildRecord) -> bool:
     return earlier.command == run.command or bool(earlier.status and run.status == 0 and run.did)
 
 
-# ---- outputs -------------------------------------------------------------------------------------------------------
+# ---- outputs ------------------------------------------------------------------------------------------------------
 
 
 def _output(path: str) -> Output:
@@ -123,16 +135,7 @@ def _as_it_is(output: Output, replaced: list[Call], new: tuple[Call, ...]) -> Ou
     return output
 
 
-# ---- calls ---------------------------------------------------------------------------------------------------------
-
-
-def _was_killed(kept: str) -> bool:
-    return os.path.exists(os.path.join(kept, LIST)) and folders.is_held(os.path.join(kept, HELD)) is False
-
-
-def _known(kept: str) -> Known:
-    with open(os.path.join(kept, LIST), encoding="ascii") as file:
-        return msgspec.convert(json.load(file), Known)
+# ---- calls --------------------------------------------------------------------------------------------------------
 
 
 def _calls(kept: str) -> Iterator[Call]:
@@ -140,8 +143,7 @@ def _calls(kept: str) -> Iterator[Call]:
     for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
         with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
             said = ast.literal_eval(file.read())
-            said["id"] = os.path.basename(path).removesuffix(".call")
-            yield msgspec.convert(said, Call)
+            yield msgspec.convert({**said, "id": os.path.basename(path).removesuffix(".call")}, Call)
     for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):
         with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:
             folder, *words = file.read().split("\0")[:-1]
@@ -152,25 +154,16 @@ def _calls(kept: str) -> Iterator[Call]:
 def _finished(call: Call) -> Call:
     files = {call.path(name): digest for name, digest in call.files.items()}
     compiler = call.command[0]
-    version = _release(call.path(compiler) if os.sep in compiler else compiler)
+    version = version_of(call.path(compiler) if os.sep in compiler else compiler)
     return replace(call, ancestors=(), folders=(), files=files, version=version)
 
 
-@cache
-def _release(compiler: str) -> str:
-    """Release of a compiler, such as ``13.0.88``; empty if it reports none."""
-    try:
-        said = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=30).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    found = _RELEASE.search(said)
-    return found[1].decode() if found else ""
+def _replaces(call: Call, old: Call) -> bool:
+    return call.repeats(old) and (call.status == 0 or old.status != 0)
 
 
-def _toolkit(call: Call) -> str:
-    """Folder of the compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
-    found = os.path.realpath(shutil.which(call.command[0]) or call.command[0])
-    compiler = launcher.behind_scripts(found)
-    programs, build = os.path.dirname(compiler), os.path.join(os.path.realpath(call.folder), "")
-    tops = (os.path.dirname(programs), programs)
-    return next((top for top in tops if not build.startswith(os.path.join(top, ""))), compiler)
+def _stays(call: Call, left: set[str]) -> bool:
+    """Whether an earlier call still counts: an output has its code, or it wrote none and its source still exists."""
+    if call.pieces:
+        return not left.isdisjoint(call.pieces)
+    return not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)

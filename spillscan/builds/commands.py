@@ -5,16 +5,21 @@ https://clang.llvm.org/docs/JSONCompilationDatabase.html
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any, NamedTuple
+import re
+import subprocess
+from functools import cache
+from typing import NamedTuple
 
-from spillscan.builds import compilation, record
+import msgspec
+
+from spillscan.builds import record, tree
+from spillscan.builds.compilation import holds_device_code, parse, split
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
-_LONGEST_PATH = 1 << 12
 _AGAIN = "let the build system write it again"
+_VERSION = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 
 
 class Command(NamedTuple):
@@ -27,13 +32,17 @@ class Command(NamedTuple):
     source: str
     """Source, relative to the current folder if possible."""
     object: str
-    """Output, relative to the current folder if possible; empty if not specified."""
+    """Output, relative to the current folder if possible."""
 
-    @property
-    def by_nvcc(self) -> bool:
-        """Whether nvcc is the compiler."""
-        parsed = compilation.parse(self.words)
-        return parsed is not None and parsed.tool == "nvcc"
+
+class _Entry(msgspec.Struct):
+    """One entry of a compilation database."""
+
+    directory: str
+    file: str
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    output: str = ""
 
 
 def is_database(path: str) -> bool:
@@ -56,64 +65,38 @@ def commands(path: str) -> list[Command]:
         if os.path.getsize(path) > _MOST_BYTES:
             raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "give the folder of one project")
         with open(path, "rb") as file:
-            entries = json.loads(file.read())
+            data = file.read()
+        if b"\\u0000" in data:
+            raise ValueError("a NUL character")
+        entries = msgspec.json.decode(data, type=list[_Entry])
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON", _AGAIN) from None
-    if not isinstance(entries, list):
-        raise InputError(f"{path} is not a list of compilations", _AGAIN)
-    found = [_command(entry, path, number) for number, entry in enumerate(entries, 1)]
-    by_object = {each.object or each.source: each for each in found if each is not None}
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a list of compilations: {error}", _AGAIN) from None
+    top = os.path.dirname(os.path.abspath(path))
+    by_object = {each.object or each.source: each for each in (_command(entry, top) for entry in entries) if each}
     if not by_object:
         raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}", "give that of the CUDA part")
     return list(by_object.values())
 
 
-def _command(entry: Any, path: str, number: int) -> Command | None:
-    top = os.path.dirname(path)
-    try:
-        said = entry.get("arguments")
-        words = compilation.split(entry["command"], whole=True) if said is None else list(said)
-        folder, source, output = entry["directory"], entry["file"], entry.get("output", "")
-        if not all(isinstance(word, str) and "\0" not in word for word in (*words, folder, source, output)):
-            raise TypeError
-        os.fsencode("".join((*words, folder, source, output)))  # lone surrogates from JSON are in no path
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: entry {number} is not a compilation", _AGAIN) from None
-    parsed = compilation.parse(words)
-    if (
-        parsed is None
-        or not parsed.compiles
-        or not compilation.holds_device_code([*words[parsed.tool_index :], source])
-    ):
+def _command(entry: _Entry, top: str) -> Command | None:
+    words = entry.arguments or tuple(split(entry.command))
+    made = parse(words)
+    if made is None or not made.compiles or not holds_device_code([*made.words, entry.file]):
         return None
-    place = seen_from_here(os.path.join(top, folder), top)
-    wanted = parsed.object or output
-    return Command(
-        words=tuple(words),
-        folder=place,
-        source=seen_from_here(os.path.join(top, folder, source), top),
-        object=seen_from_here(os.path.join(top, folder, wanted), top) if wanted else "",
-    )
+    folder = os.path.join(top, entry.directory)
+    output = made.output or entry.output or os.path.splitext(os.path.basename(entry.file))[0] + ".o"
+    source, output = (tree.shown(os.path.normpath(os.path.join(folder, each))) for each in (entry.file, output))
+    return Command(words, folder, source, output)
 
 
-def seen_from_here(path: str, top: str) -> str:
-    """``path`` below the database's folder, spelled as that was named, else relative to the current folder.
-
-    CMake's sources are outside its build folder. The result is the same in each checkout.
-    """
-    real = os.path.join(real_path(path), "")
-    for place in (top,) if os.path.isabs(top) else (top, ""):
-        folder = os.path.join(real_path(place or os.curdir), "")
-        if real.startswith(folder):
-            return os.path.normpath(os.path.join(place, real[len(folder) :] or os.curdir))
-    return os.path.normpath(path)
-
-
-def real_path(path: str) -> str:
-    """``path`` without links.
-
-    A path longer than any system allows is not resolved, since that would take time quadratic in its length.
-    """
-    return os.path.realpath(path) if len(path) < _LONGEST_PATH else os.path.abspath(path)
+@cache
+def version_of(compiler: str) -> str:
+    """Release of a CUDA tool, such as ``13.0.88``; empty if it reports none."""
+    try:
+        said = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = _VERSION.search(said)
+    return found[1].decode() if found else ""

@@ -8,16 +8,13 @@ for GPUs that run machine code with that letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from spillscan.model import Build, Gap, Issue, Origin
+from spillscan.model import Build, Gap, Origin
 from spillscan.model.symbols import arch_family, natural
 from spillscan.occupancy.devices import resolve, runs_on
-
-# CUDA releases: the PTX ISA that their drivers accept, and images with their toolkits.
 
 ISA_OF_RELEASE = {
     **{f"10.{minor}": f"6.{minor + 3}" for minor in range(3)},
@@ -31,37 +28,12 @@ From "PTX Release History" in the PTX ISA's release notes up to 13.1, and as rep
 12.6, 12.8, 12.9, 13.0, 13.2 and 13.5.
 """
 
-IMAGE_OF_RELEASE = {
-    **{
-        version.rpartition(".")[0]: f"nvidia/cuda:{version}-devel-ubuntu22.04"
-        for version in ("11.8.0", "12.0.1", "12.1.1", "12.2.2", "12.3.2", "12.4.1", "12.5.1")
-    },
-    **{
-        version.rpartition(".")[0]: f"nvidia/cuda:{version}-devel-ubuntu24.04"
-        for version in ("12.6.3", "12.8.1", "12.9.1", "13.0.2", "13.1.1", "13.4.2")
-    },
-}
-"""Image with each release's toolkit, as named in public Dockerfiles."""
-
-
 REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
 """Syntax of a requirement: machine code for exactly one arch, or PTX that any GPU from a compute capability on can
 run."""
 _TEGRA = frozenset({"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_101", "sm_110"})
 """Tegra archs, whose machine code is compatible neither with each other nor with other GPUs (the same guide, "Binary
 Compatibility")."""
-
-
-class Terms(Protocol):
-    """Requirements of a policy for a file."""
-
-    @property
-    def require_archs(self) -> tuple[str, ...]:
-        """Archs that the file must contain."""
-
-    @property
-    def driver_release(self) -> str | None:
-        """CUDA release whose drivers must accept the PTX; ``None``: any."""
 
 
 class Archs(Struct):
@@ -96,20 +68,6 @@ class Archs(Struct):
     def lacks(self, wanted: Iterable[str]) -> list[str]:
         """``wanted`` archs that the file does not cover."""
         return [arch for arch in wanted if arch not in self.machine and not self._compiles(arch)]
-
-    def unasked(self, wanted: Sequence[str]) -> list[str]:
-        """Archs in the file that serve none of the ``wanted`` ones."""
-        extra = [arch for arch in self.machine if arch not in wanted]
-        extra += [arch for arch in self.portable if not any(_serves(arch, each) for each in wanted)]
-        return sorted(extra, key=natural)
-
-    def without_fallback(self) -> list[str]:
-        """Machine code for one compute capability or family only, without PTX that later GPUs can run."""
-        return [
-            arch
-            for arch in sorted(self.machine, key=natural)
-            if not arch[-1].isdigit() and not self._compiles(f"compute_{arch[3:-1]}")
-        ]
 
     def _compiles(self, wanted: str) -> bool:
         return any(_serves(arch, wanted) for arch in self.portable)
@@ -154,31 +112,15 @@ def of_build(build: Build) -> dict[str, Archs]:
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
-def gaps(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Gap]:
-    """Archs that files lack although required, and PTX that only newer drivers accept."""
+def gaps(held: Mapping[str, Archs], wanted: Sequence[str], release: str | None) -> Iterator[Gap]:
+    """``wanted`` archs that files lack, and PTX that drivers of CUDA ``release`` reject."""
     for name, archs in held.items():
-        terms = terms_of(name)
         origin = Origin(input=name, format="binary") if name else None
-        if lacking := archs.for_driver(terms.driver_release).lacks(terms.require_archs):
+        if lacking := archs.for_driver(release).lacks(wanted):
             have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
             message = f"no code for {', '.join(lacking)}, which the policy requires; it has {have}"
             yield Gap(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
-        if terms.driver_release and (new := archs.too_new(terms.driver_release)):
+        if release and (new := archs.too_new(release)):
             listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
-            most = ISA_OF_RELEASE[terms.driver_release]
-            message = f"{listed}; drivers of CUDA {terms.driver_release} take PTX ISA {most} and older"
+            message = f"{listed}; drivers of CUDA {release} take PTX ISA {ISA_OF_RELEASE[release]} and older"
             yield Gap(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))
-
-
-def notes(held: Mapping[str, Archs], terms_of: Callable[[str], Terms]) -> Iterator[Issue]:
-    """Notes on files with requirements: code that no setting requires, and code that no later GPU can run."""
-    for name, archs in held.items():
-        terms = terms_of(name)
-        origin = Origin(input=name, format="binary") if name else None
-        if terms.require_archs and (extra := archs.unasked(terms.require_archs)):
-            message = f"code for {', '.join(extra)}, which the policy does not require"
-            yield Issue(code="arch-unasked", message=message, severity="note", origin=origin)
-        alone = archs.for_driver(terms.driver_release).without_fallback()
-        if alone and (terms.require_archs or terms.driver_release):
-            message = f"{', '.join(alone)} runs on its own GPUs only, and there is no PTX for later ones"
-            yield Issue(code="no-fallback", message=message, severity="note", origin=origin)

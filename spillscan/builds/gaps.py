@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 
-from spillscan.builds.record import BuildRecord, Call, Output
+from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.builds.tree import entry_of, shown
 from spillscan.model import Issue, Origin
-from spillscan.model.units import State, Unit
+from spillscan.model.units import Unit
+from spillscan.model.usage import Severity
 from spillscan.output import folders
 from spillscan.output.nouns import listed
 
 _NAMED = 3
+_Gap = tuple[str, str]
+"""Code and message."""
 
 
 def units(build: BuildRecord) -> Iterator[Unit]:
@@ -25,44 +28,31 @@ def units(build: BuildRecord) -> Iterator[Unit]:
             yield Unit(
                 source=call.source,
                 object=call.object,
-                folder=call.folder,
                 command=call.command,
                 version=call.version,
-                state=_state(call),
-                status=call.status,
-                reported="ptxas info" in call.report or None,
-                evidence=("run",),
+                done=call.status == 0,
             )
-
-
-def _state(call: Call) -> State:
-    status = call.status
-    return "unfinished" if status is None else "done" if status == 0 else "killed" if status < 0 else "failed"
 
 
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     """Issues of the run file ``name``."""
-    for message in _of_runs(build):
-        yield _issue("build-incomplete", message, name)
+    if not (build.calls or build.outputs or any(run.kept or run.status for run in build.runs)):
+        yield _issue("build-incomplete", "nothing was compiled under `spillscan run`", name)
+    for run in build.runs:
+        yield from (_issue("build-incomplete", message, name) for message in _of_run(run))
     digest_of = cache(_digest_of)
     for call in build.calls:
-        if call.status != 0 and not _is_mended(call, build.calls):
-            yield _of_failed(call)
-        changed = [path for path, digest in call.files.items() if (now := digest_of(path)) and now != digest]
-        if changed and call.status == 0:
-            named = _few([shown(each) for each in changed])
-            alone = len(changed) == 1 and shown(changed[0]) == call.source
-            what = "was changed after it was compiled" if alone else f"changed after {call.name} was compiled"
-            yield _issue("stale-unit", f"{named} {what}", call.name)
-    there = {piece for output in to_read(build) for piece in output.pieces}
+        for code, message in _of_failed(call, build.calls) if call.status != 0 else _of_files(call, digest_of):
+            yield _issue(code, message, call.name)
+    kept = to_read(build)
+    there = {piece for output in kept for piece in output.pieces}
     for output in build.outputs:
-        yield from _of_output(output, bool(build.new_in(output) - there))
-    calls = [each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers]
-    if unknown := [*calls, *(shown(each.path) for each in to_read(build) if build.new_in(each))]:
-        message = f"headers unknown; a changed header goes unnoticed: {_few([*dict.fromkeys(unknown)])}"
-        yield Issue(
-            code="unknown-headers", message=message, severity="warning", origin=Origin(input=name, format="build")
-        )
+        for code, message in _of_output(output, bool(build.new_in(output) - there)):
+            yield _issue(code, f"{shown(output.path)} {message}", shown(output.path))
+    calls = (each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers)
+    if unknown := [*dict.fromkeys([*calls, *(shown(each.path) for each in kept if build.new_in(each))])]:
+        message = f"headers unknown; a changed header goes unnoticed: {_few(unknown)}"
+        yield _issue("unknown-headers", message, name, "warning")
 
 
 def to_read(build: BuildRecord) -> list[Output]:
@@ -75,45 +65,48 @@ def to_read(build: BuildRecord) -> list[Output]:
     return found
 
 
-def _of_runs(build: BuildRecord) -> Iterator[str]:
-    if not (build.calls or build.outputs or any(run.kept or run.status for run in build.runs)):
-        yield "nothing was compiled under `spillscan run`"
-    for run in build.runs:
-        command = " ".join(run.command)[:60]
-        if run.kept:
-            state = "still runs" if folders.is_held(os.path.join(run.kept, "held")) else "was killed"
-            yield f"`spillscan run -- {command}` {state}: run it again to its end"
-        elif run.status:
-            how = f"signal {-run.status}" if run.status < 0 else f"exit status {run.status}"
-            yield f"`{command}` ended with {how}: what it had not begun is missing"
+def _of_run(run: Run) -> Iterator[str]:
+    command = " ".join(run.command)[:60]
+    if run.kept:
+        state = "still runs" if folders.is_held(os.path.join(run.kept, "held")) else "was killed"
+        yield f"`spillscan run -- {command}` {state}: run it again to its end"
+    elif run.status:
+        yield f"`{command}` ended with {_end(run.status)}: what it had not begun is missing"
 
 
-def _is_mended(failed: Call, calls: Sequence[Call]) -> bool:
-    """Whether a later successful call compiled the same; one without a named source may have had another."""
-    later = (call for call in calls if call.status == 0 and call.began_ns > failed.began_ns and call.sources)
-    return any(call.repeats(failed) for call in later)
-
-
-def _of_failed(call: Call) -> Issue:
+def _of_failed(call: Call, calls: Sequence[Call]) -> Iterator[_Gap]:
+    """Gap of a failed call, unless a later one compiled the same; one without a named source may have had another."""
+    later = (each for each in calls if each.status == 0 and each.began_ns > call.began_ns and each.sources)
+    if any(each.repeats(call) for each in later):
+        return
     if call.status is None:
-        return _issue("unfinished-unit", f"the compilation of {call.name} began and never ended", call.name)
-    if call.status < 0:
-        return _issue(
-            "unfinished-unit", f"the compilation of {call.name} was killed by signal {-call.status}", call.name
-        )
-    return _issue("build-failed", f"{call.name} failed to compile (exit status {call.status})", call.name)
+        yield "unfinished-unit", f"the compilation of {call.name} began and never ended"
+    elif call.status < 0:
+        yield "unfinished-unit", f"the compilation of {call.name} was killed by {_end(call.status)}"
+    else:
+        yield "build-failed", f"{call.name} failed to compile ({_end(call.status)})"
 
 
-def _of_output(output: Output, only_there: bool) -> Iterator[Issue]:
-    name = shown(output.path)
+def _of_files(call: Call, digest_of: Callable[[str], str]) -> Iterator[_Gap]:
+    """Gap of a call whose source or headers were changed."""
+    changed = [shown(path) for path, digest in call.files.items() if (now := digest_of(path)) and now != digest]
+    if changed:
+        since = "it was compiled" if changed == [call.source] else f"{call.name} was compiled"
+        yield "stale-unit", f"{_few(changed)} changed after {since}"
+
+
+def _of_output(output: Output, only_there: bool) -> Iterator[_Gap]:
     if output.older_than:
-        what = f"has code of {shown(output.older_than)} from before it was compiled again"
-        yield _issue("stale-unit", f"{name} {what}", name)
+        yield "stale-unit", f"has code of {shown(output.older_than)} from before it was compiled again"
     elif not os.path.exists(output.path):
         if only_there:
-            yield _issue("changed-input", f"{name} is gone, and no call reported its GPU code", name)
+            yield "changed-input", "is gone, and no call reported its GPU code"
     elif not output.is_as_it_was:
-        yield _issue("changed-input", f"{name} was changed after the build: build again under `spillscan run`", name)
+        yield "changed-input", "was changed after the build: build again under `spillscan run`"
+
+
+def _end(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
 
 
 def _digest_of(path: str) -> str:
@@ -128,5 +121,5 @@ def _few(names: Sequence[str]) -> str:
     return listed(names[:_NAMED], len(names) - _NAMED)
 
 
-def _issue(code: str, message: str, where: str) -> Issue:
-    return Issue(code=code, message=message, severity="error", origin=Origin(input=where, format="build"))
+def _issue(code: str, message: str, where: str, severity: Severity = "error") -> Issue:
+    return Issue(code=code, message=message, severity=severity, origin=Origin(input=where, format="build"))

@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from hashlib import sha256
 from itertools import pairwise
+from shlex import split
 
 from spillscan.builds.pieces import pieces
 
@@ -40,9 +41,10 @@ _OUTPUT_OPTIONS = frozenset(
 )
 _OPTIONS_FILES = ("-optf", "--options-file")
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
-_BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
+_ELF = b"\x7fELF"
+_BINARY = (_ELF, b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
 _SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
-_LARGEST_REPORT_BYTES, _LARGEST_TEXT_BYTES = 64 << 20, 1 << 20
+_LARGEST_BYTES = 64 << 20
 _MOST_ANCESTORS, _MOST_WORDS = 64, 16
 
 
@@ -56,57 +58,60 @@ def main(command: Sequence[str]) -> int:
         os.rename(began, f"{key}.began")
     except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
-    is_nvcc = os.path.basename(command[0]).startswith("nvcc")
     words, texts = _words(command)
     call: dict[str, Any] = {"command": words, "folder": os.getcwd(), "ancestors": list(_ancestors(folder))}
-    adds = is_nvcc and _DRY_RUN.isdisjoint(command)
-    headers = f"{key}.gcc", f"{key}.clang"
-    lists = is_nvcc and _is_program(command[0]) and not {"SUNPRO_DEPENDENCIES", "CC_PRINT_HEADERS"} & {*os.environ}
-    if lists:
-        clang = {"CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers[1]}
-        os.environ.update({"SUNPRO_DEPENDENCIES": headers[0], **clang})
-    status, report = _ran([command[0], *(("-Xptxas", "-v") if adds else ()), *command[1:]])
+    is_nvcc = os.path.basename(command[0]).startswith("nvcc")
+    program, headers = behind_scripts(os.path.realpath(command[0])), f"{key}.headers"
+    lists = {"SUNPRO_DEPENDENCIES": headers, "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers}
+    if is_nvcc and _starts_with(program, _ELF) and os.environ.keys().isdisjoint(lists):  # a cache must not see them
+        os.environ.update(lists)
+    adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
+    status, report = _ran([command[0], *adds, *command[1:]])
     with suppress(BrokenPipeError):
         sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not _ASKS.search(" ".join(words)) else report)
         sys.stderr.flush()
     call |= _files(words, texts, started, compiled=b" info " in report)
-    read = _headers(*headers, command[0]) if lists else None
+    read = _headers(headers, program)
     call["headers"] = read is not None
     call["files"] |= {path: _digest(path, started) for path in read or ()}
-    call |= {"status": status, "report": report[:_LARGEST_REPORT_BYTES].decode("utf-8", "replace")}
-    _write(key, call)
-    for left in headers:
-        with suppress(OSError):
-            os.unlink(left)
+    call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
+    with suppress(OSError):
+        with open(f"{key}.part", "w", encoding="ascii") as file:
+            file.write(ascii(call))
+        os.rename(f"{key}.part", f"{key}.call")
+        os.unlink(f"{key}.began")
     return status if status >= 0 else _die_of(-status)
+
+
+# ---- files --------------------------------------------------------------------------------------------------------
 
 
 def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
     """Words of a command with environment variables and options files expanded, and the paths of these files."""
     before, after = (_split(os.environ.get(name, "")) for name in FLAGS)
-    words, files = [command[0], *before, *command[1:], *after], set[str]()
-    at = 1
-    while at < len(words):
-        option, _, value = words[at].partition("=")
-        end = at + 1
-        if option in _OPTIONS_FILES and not value:
-            value, end = "".join(words[at + 1 : at + 2]), at + 2
-        elif option not in _OPTIONS_FILES:
-            value = words[at][1:] if words[at].startswith("@") else ""
-        names = set(value.split(",")) - {""}
-        if names and names.isdisjoint(files) and all(_kind(name) == "text" for name in names):
-            words[at:end] = [word for name in value.split(",") for word in _split(_text(name))]
-            files |= names
-        else:
-            at += 1
-    return words, files
+    texts = set[str]()
+    return [command[0], *_expanded([*before, *command[1:], *after], texts)], texts
+
+
+def _expanded(words: Iterable[str], texts: set[str]) -> Iterator[str]:
+    """The words, with the words of options files in their place; adds the files to ``texts``."""
+    rest = iter(words)
+    for word in rest:
+        option, _, value = word.partition("=")
+        named = [word]
+        if option not in _OPTIONS_FILES:
+            value = word[1:] if word.startswith("@") else ""
+        elif not value and (following := next(rest, "")):
+            value, named = following, [word, following]
+        files = [each for each in value.split(",") if each not in texts and _kind(each) == "text"]
+        texts.update(files)
+        if not files:
+            yield from named
+        for file in files:
+            yield from _expanded(_split(_text(file)), texts)
 
 
 def _split(text: str) -> list[str]:
-    if not {*text} & {*"\"'\\"}:
-        return text.split()
-    from shlex import split
-
     with suppress(ValueError):  # an unclosed quote
         return split(text)
     return text.split()
@@ -114,16 +119,15 @@ def _split(text: str) -> list[str]:
 
 def _text(path: str) -> str:
     with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read(_LARGEST_TEXT_BYTES)
+        return file.read(_LARGEST_BYTES)
     return ""
 
 
 def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -> dict[str, Any]:
     """Files that the words of a call name: read ones with digests, and written ones."""
-    outputs = {word for before, word in pairwise(words) if before in _OUTPUT_OPTIONS}
-    options = [word.partition("=") for word in words]
-    outputs |= {value for option, _, value in options if option in _OUTPUT_OPTIONS}
-    named = dict.fromkeys((*words[1:], *(value for _, _, value in options), *outputs, *texts))
+    values = [(option, value) for option, _, value in (word.partition("=") for word in words)]
+    outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUT_OPTIONS}
+    named = dict.fromkeys((*words[1:], *(value for _, value in values), *texts))
     found = {path: kind for path in named if (kind := _kind(path))}
     wrote = [path for path, kind in found.items() if kind == "binary" and _is_later(path, started)]
     read = [path for path, kind in found.items() if kind == "text" and path not in outputs]
@@ -144,9 +148,14 @@ def _kind(path: str) -> str:
     """``text`` or ``binary``; empty if ``path`` is not a regular file."""
     with suppress(OSError, ValueError):
         if stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "rb") as file:
-                return "binary" if file.read(8).startswith(_BINARY) else "text"
+            return "binary" if _starts_with(path, *_BINARY) else "text"
     return ""
+
+
+def _starts_with(path: str, *beginnings: bytes) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(8).startswith(beginnings)
+    return False
 
 
 def _is_later(path: str, started: int) -> bool:
@@ -164,26 +173,25 @@ def _digest(path: str, started: int) -> str:
     return ""
 
 
-def _headers(gcc: str, clang: str, compiler: str) -> set[str] | None:
-    """Files that the host compiler opened, except the toolkit's and the system's; ``None`` if unknown."""
-    top = os.path.dirname(os.path.dirname(behind_scripts(os.path.realpath(compiler))))
+def _headers(path: str, compiler: str) -> set[str] | None:
+    """Files that the host compiler opened, except the toolkit's and the system's; ``None`` if unknown.
+
+    g++ appends make rules to ``path``, and clang lines with leading dots.
+    """
+    top = os.path.dirname(os.path.dirname(compiler))
     left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
-    found: set[str] | None = None
-    for name in (gcc, clang):
-        with suppress(OSError), open(name, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().replace("\\\n", " ").splitlines()
-            paths = _of_rules(lines) if name == gcc else (line.lstrip(". ") for line in lines)
-            found = {*(found or ()), *paths}
-    if found is None:
-        return None
-    return {path for path in found if not os.path.realpath(path).startswith(left_out) and "/tmpxft_" not in path}
+    text, found = _text(path).replace("\\\n", " "), set[str]()
+    for line in text.splitlines():
+        if clang := re.match(r"\.+ (.+)", line):
+            found.add(clang[1])
+        else:
+            words = re.findall(r"(?:\\ |\S)+", line.partition(": ")[2])
+            found.update(word.replace("\\ ", " ").replace("$$", "$") for word in words)
+    own = {path for path in found if not os.path.realpath(path).startswith(left_out) and "/tmpxft_" not in path}
+    return own if text else None
 
 
-def _of_rules(lines: Iterable[str]) -> Iterator[str]:
-    """Prerequisites in make rules."""
-    for line in lines:
-        for word in re.findall(r"(?:\\ |\S)+", line.partition(": ")[2]):
-            yield word.replace("\\ ", " ").replace("$$", "$")
+# ---- processes ----------------------------------------------------------------------------------------------------
 
 
 def _ancestors(kept: str) -> Iterator[list[str]]:
@@ -193,11 +201,9 @@ def _ancestors(kept: str) -> Iterator[list[str]]:
         for _ in range(_MOST_ANCESTORS):
             if str(number) == run:
                 return
-            with open(f"/proc/{number}/cmdline", "rb") as file:
-                words = file.read(_LARGEST_TEXT_BYTES).decode("utf-8", "surrogateescape").split("\0")[:_MOST_WORDS]
+            words = _text(f"/proc/{number}/cmdline").split("\0")[:_MOST_WORDS]
             yield [os.readlink(f"/proc/{number}/cwd"), *words]
-            with open(f"/proc/{number}/stat", "rb") as file:
-                number = int(file.read().rpartition(b")")[2].split()[1])
+            number = int(_text(f"/proc/{number}/stat").rpartition(")")[2].split()[1])
 
 
 def behind_scripts(path: str) -> str:
@@ -205,31 +211,8 @@ def behind_scripts(path: str) -> str:
 
     nvcc locates its toolkit relative to the name by which it is called.
     """
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        if found := _EXEC.match(file.read(1 << 12)):
-            return os.path.realpath(found[1])
-    return path
-
-
-def _is_program(name: str) -> bool:
-    """Whether a compiler is the real nvcc or a forwarding script.
-
-    Other scripts may start a cache, which must not see the variables.
-    """
-    from shutil import which
-
-    path = behind_scripts(os.path.realpath(which(name) or name))
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF" and os.path.basename(path).startswith("nvcc")
-    return False
-
-
-def _write(key: str, call: dict[str, Any]) -> None:
-    with suppress(OSError):
-        with open(f"{key}.part", "w", encoding="ascii") as file:
-            file.write(ascii(call))
-        os.rename(f"{key}.part", f"{key}.call")
-        os.unlink(f"{key}.began")
+    found = None if _starts_with(path, _ELF) else _EXEC.match(_text(path))
+    return os.path.realpath(found[1]) if found else path
 
 
 def _ran(command: list[str]) -> tuple[int, bytes]:
@@ -243,8 +226,9 @@ def _ran(command: list[str]) -> tuple[int, bytes]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: os.kill(child, received))
-    kept = []
-    waits = [seen, *([os.pidfd_open(child)] if hasattr(os, "pidfd_open") else [])]
+    kept, waits = [], [seen]
+    with suppress(OSError, AttributeError):  # Linux before 5.3
+        waits.append(os.pidfd_open(child))
     with suppress(OSError):  # a terminal whose other end is closed
         # children of a killed compiler may keep the pipe open
         while seen in select.select(waits, [], [])[0] and (data := os.read(seen, 1 << 16)):

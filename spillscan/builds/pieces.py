@@ -5,13 +5,17 @@ from __future__ import annotations
 import mmap
 import re
 from hashlib import blake2b, file_digest
+from struct import Struct
 
 TYPE_CHECKING = False  # the launcher starts once per call, and importing `typing` takes as long as everything else
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKED = (b"PK\3\4", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
-_ELF, _FATBIN = b"\x7fELF", b"\x50\xed\x55\xba\1\0\x10\0"
+_ELF, _CUDA = b"\x7fELF", b"\xbe\0"
+_BEGINNING = re.compile(rb"\x7fELF|\x50\xed\x55\xba\x01\x00\x10\x00")
+_SECTION_HEADERS = Struct("<32xI10xHH"), Struct("<40xQ10xHH")
+"""Offset of the table of section headers, size and number of them, in 32-bit and 64-bit files."""
 _PTX = re.compile(rb"^\s*\.version\s[^\0]*^\s*\.target\s+sm_", re.MULTILINE)
 _LINK_STUB = b"__cudaPrelinkedFatbins"
 _HEAD_BYTES = 1 << 12
@@ -51,31 +55,20 @@ def is_linked(path: str) -> bool:
 
 
 def _ranges(data: mmap.mmap) -> Iterator[tuple[int, int]]:
-    at, following = 0, {_ELF: data.find(_ELF), _FATBIN: data.find(_FATBIN)}
-    while waiting := [place for place in following.values() if place >= 0]:
-        begin = min(waiting)
-        end = _end_of_cubin(data, begin) if data[begin : begin + 4] == _ELF else _end_of_fatbin(data, begin)
-        if end:
-            yield begin, end
-        at = end or begin + 1
-        following = {
-            text: place if place < 0 or place >= at else data.find(text, at) for text, place in following.items()
-        }
+    at = 0
+    while found := _BEGINNING.search(data, at):
+        begin = found.start()
+        size = _size(data[begin : begin + 64])
+        if size:
+            yield begin, begin + size
+        at = begin + (size or 1)
 
 
-def _end_of_fatbin(data: mmap.mmap, begin: int) -> int:
-    size = int.from_bytes(data[begin + 8 : begin + 16], "little")
-    return min(begin + 16 + size, len(data))
-
-
-def _end_of_cubin(data: mmap.mmap, begin: int) -> int:
-    """End of a cubin, from its section headers; 0 for another ELF file."""
-    head = data[begin : begin + 64]
-    if len(head) < 52 or head[18:20] != b"\xbe\0":
+def _size(head: bytes) -> int:
+    """Size of the fat binary or cubin that begins with ``head``; 0 for another ELF file."""
+    if not head.startswith(_ELF):
+        return 16 + int.from_bytes(head[8:16], "little")
+    if len(head) < 64 or head[18:20] != _CUDA:
         return 0
-    wide = head[4] == 2
-    table, size, number = (
-        (slice(40, 48), slice(58, 60), slice(60, 62)) if wide else (slice(32, 36), slice(46, 48), slice(48, 50))
-    )
-    sections, each, count = (int.from_bytes(head[part], "little") for part in (table, size, number))
-    return min(begin + max(sections + each * count, 64), len(data))
+    sections, each, count = _SECTION_HEADERS[head[4] == 2].unpack_from(head)
+    return max(int(sections + each * count), 64)

@@ -169,12 +169,10 @@ def is_one(path: str) -> bool:
 
 def encoded(build: BuildRecord) -> str:
     """Text of the file; each pair of path and digest is stored once."""
-    digests: dict[tuple[str, str], int] = {}
-    calls = []
-    for call in build.calls:
-        read = [digests.setdefault(each, len(digests)) for each in call.files.items()]
-        calls.append({**msgspec.to_builtins(call), "files": read})
-    plain = {**msgspec.to_builtins(build), "calls": calls, "files": list(digests)}
+    plain, numbers = msgspec.to_builtins(build), dict[tuple[str, str], int]()
+    for call in plain["calls"]:
+        call["files"] = [numbers.setdefault(each, len(numbers)) for each in call["files"].items()]
+    plain["files"] = list(numbers)
     return json.dumps(plain, separators=(",", ":")) + "\n"  # escapes file names that are not UTF-8
 
 

@@ -76,7 +76,7 @@ def _place() -> str:
 def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
     """Store the list of watched files before the build."""
     since_ns = os.stat(kept).st_ctime_ns
-    watched = tree.Watched([_place(), folders.kept("launchers"), *filter(None, [_toolkit(shutil.which("nvcc"))])])
+    watched = account.watched_by([("nvcc", os.curdir)])
     tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
     with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:
         json.dump({"since_ns": since_ns, "tops": tops, "files": watched.files(tops)}, file)
@@ -130,11 +130,6 @@ def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     if real is not None:
         found["PATH"] = os.pathsep.join((os.path.join(front, "bin"), path))
     return {**found, launcher.RUN: kept}
-
-
-def _toolkit(real: str | None) -> str:
-    """Folder of the toolkit whose nvcc is ``real``; empty if there is none."""
-    return "" if real is None else os.path.dirname(os.path.dirname(launcher.behind_scripts(os.path.realpath(real))))
 
 
 def _front(real: str) -> str:

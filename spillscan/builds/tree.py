@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 
 from spillscan.output.git import git
 
@@ -28,6 +29,18 @@ def top_of(folder: str) -> str:
 def shown(path: str) -> str:
     """An absolute path, relative to the current folder if it is below that."""
     return path.removeprefix(os.path.join(os.getcwd(), ""))
+
+
+def entry_of(path: str) -> Entry | None:
+    """Inode, ctime and size of a file; ``None`` if there is none."""
+    with suppress(OSError, ValueError):
+        status = os.stat(path)
+        return _entry(status) if stat.S_ISREG(status.st_mode) else None
+    return None
+
+
+def _entry(status: os.stat_result) -> Entry:
+    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 class Watched:
@@ -69,18 +82,18 @@ class Watched:
             if (folder := waiting.pop()) in entered:
                 continue
             entered.add(folder)
-            for path, status in _entries(folder):
-                real = path
-                if stat.S_ISLNK(status.st_mode):
-                    found[path] = _entry(status)
-                    real = os.path.realpath(path)
-                    if not os.path.exists(real) or not self.allows(real if os.path.isdir(real) else f"{real}/.."):
-                        continue
-                    status = os.stat(real)  # noqa: PLW2901
-                if stat.S_ISREG(status.st_mode):
-                    found[real] = _entry(status)
-                elif stat.S_ISDIR(status.st_mode) and folder not in self._shallow and self.allows(real):
-                    waiting.append(real)
+            for each in _entries(folder):
+                with suppress(OSError):  # deleted meanwhile
+                    path = each.path
+                    if each.is_symlink():
+                        found[path] = _entry(each.stat(follow_symlinks=False))
+                        path = os.path.realpath(path)
+                        if not self.allows(os.path.dirname(path)):
+                            continue
+                    if each.is_file():
+                        found[path] = _entry(each.stat())
+                    elif each.is_dir() and folder not in self._shallow and self.allows(path):
+                        waiting.append(path)
         return found
 
     def changed(self, before: Mapping[str, Entry], tops: Iterable[str]) -> set[str]:
@@ -92,32 +105,16 @@ class Watched:
 
     def changed_since(self, since_ns: int, tops: Iterable[str]) -> set[str]:
         """Files of unlisted folders that changed since ``since_ns``, or whose parent folder did, below the top."""
-        later: dict[str, bool] = {}
 
+        @cache
         def is_later(path: str, top: str) -> bool:
-            if path not in later:
-                later[path] = os.stat(path).st_ctime_ns >= since_ns or (
-                    (above := os.path.dirname(path)) != top and above != path and is_later(above, top)
-                )
-            return later[path]
+            above = os.path.dirname(path)
+            return os.stat(path).st_ctime_ns >= since_ns or (above not in (top, path) and is_later(above, top))
 
         return {path for top in tops for path in self.files([top]) if os.path.isfile(path) and is_later(path, top)}
 
 
-def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name not in _NOT_ENTERED:
-                yield entry.path, entry.stat(follow_symlinks=False)
-
-
-def _entry(status: os.stat_result) -> Entry:
-    return status.st_ino, status.st_ctime_ns, status.st_size
-
-
-def entry_of(path: str) -> Entry | None:
-    """Inode, ctime and size of a file; ``None`` if there is none."""
-    with suppress(OSError, ValueError):
-        status = os.stat(path)
-        return _entry(status) if stat.S_ISREG(status.st_mode) else None
-    return None
+        return [each for each in entries if each.name not in _NOT_ENTERED]
+    return []

@@ -254,11 +254,9 @@ def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
             at = line.find("nvcc ")
             if at < 0 or len(line) >= _LONGEST:
                 continue
-            words = split(line[line.rfind(" ", 0, at) + 1 :].strip())
-            words = words[: words.index("&&")] if "&&" in words else words
-            made = parse(words)
-            if made is not None and made.sources == 1 and os.path.isfile(made.source):
-                found.append((number, os.path.realpath(made.source), shlex.join(words)))
+            made = parse(split(line[line.rfind(" ", 0, at) + 1 :].strip()))
+            if made is not None and len(made.sources) == 1 and os.path.isfile(made.source):
+                found.append((number, os.path.realpath(made.source), shlex.join(made.words)))
     return tuple(found)
 
 

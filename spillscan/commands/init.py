@@ -54,7 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     job = jobs.Job(
         commands=commands,
         install=arguments.install or jobs.installed_from() or "<SPILLSCAN>",
-        image=jobs.image_of(build.toolkits),
         branch=_branch(),
     )
     launches = [parse_launch(text) for text in arguments.launch]

@@ -92,8 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             html=lambda: size_report.page(whole, f"Size of {basename(weighed[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
-    gaps += coverage.gaps(held, lambda _: policy)
-    issues += coverage.notes(held, lambda _: policy)
+    gaps += coverage.gaps(held, policy.require_archs, policy.driver_release)
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")

@@ -212,7 +212,7 @@ class Build(Struct, frozen=True, kw_only=True):
         """
         open_places = {issue.origin.input for issue in self.issues if issue.origin and "kernels" in issue.hidden}
         done = {unit.name for unit in self.units}
-        done -= {u.name for u in self.units if u.state != "done" or not open_places.isdisjoint(u.files)}
+        done -= {u.name for u in self.units if not u.done or not open_places.isdisjoint(u.files)}
         unit_of = self.unit_names()
         shown = {(unit_of(kernel), symbols.arch_family(kernel.key.arch)) for kernel in self.kernels} if done else set()
         empty = done - {unit for unit, _ in shown}

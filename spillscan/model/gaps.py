@@ -97,8 +97,6 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "arch-missing": ("kernels",),
     "arch-required": ("kernels",),
     "ptx-too-new": ("kernels",),
-    "arch-unasked": (),
-    "no-fallback": (),
     "kernels-missing": ("kernels",),
     "nothing-compared": ("kernels",),
     "profile-unmatched": (),

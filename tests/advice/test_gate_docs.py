@@ -24,7 +24,7 @@ DEMO = FIXTURES / "effects"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```yaml\n(# (?P<file>[\w./-]+)\n)?(?P<text>.*?)```", re.S)
 POLICY = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
-JOB = jobs.workflow(jobs.Job(commands=("cmake -B build", "cmake --build build"), install="spillscan", image="cuda"))
+JOB = jobs.workflow(jobs.Job(commands=("cmake -B build", "cmake --build build"), install="spillscan"))
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:

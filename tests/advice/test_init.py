@@ -41,7 +41,7 @@ def recorded(folder: Path, *commands: tuple[str, ...], place: str = "") -> None:
 def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "build.log", "--build", "make -j4", *SPEC, "--launch", "gemm*=256,1024"]) == 2
     out, err = capfd.readouterr()
-    assert "fill in <IMAGE>" in err, "the log does not name its toolkit"
+    assert "fill in <IMAGE>" in err
     files = ("spillscan.yaml", ".github/workflows/spillscan.yml", ".gitignore", "spillscan-baseline.jsonl")
     assert out.splitlines()[-1] == f"next: git add {' '.join(files)}"
     policy = yaml.safe_load(Path("spillscan.yaml").read_text())
@@ -167,6 +167,9 @@ def test_the_job_is_tried_in_a_clean_clone(project: Path) -> None:
     git(project, "commit", "-qm", "one")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     assert run("run", "--", "make", env=environment, cwd=project).returncode == 0
+    run("init", *SPEC, env=environment, cwd=project)
+    workflow = project / jobs.WORKFLOW
+    workflow.write_text(workflow.read_text().replace("<IMAGE>", "cuda"))
     done = run("init", "--try", *SPEC, env=environment, cwd=project)
     said = done.stdout.decode()
     assert done.returncode == 0, said + done.stderr.decode()

@@ -128,7 +128,7 @@ def test_reports_of_good_calls_count(tmp_path: Path) -> None:
     for kernel in build.kernels:
         assert Path(kernel.source).name == "a.cu"
         assert [origin.line for origin in kernel.origins] == [None]
-    assert [(Path(unit.source).name, unit.state) for unit in build.units] == [("a.cu", "done"), ("a.cu", "failed")]
+    assert [(Path(unit.source).name, unit.done) for unit in build.units] == [("a.cu", True), ("a.cu", False)]
 
 
 def test_an_older_build_may_have_changed_since(

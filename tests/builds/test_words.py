@@ -19,8 +19,9 @@ ROWS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "words.yaml").rea
 
 @pytest.mark.parametrize("line", ROWS["compilers"])
 def test_what_a_compiler_is_asked_for(line: str) -> None:
-    tool, asked = compilation.options(line.split())
-    found = {"machine_code": compilation.makes_machine_code(line.split()), "asks": [tool, *asked]}
+    made = compilation.parse(line.split())
+    asks = [made.tool, *made.options] if made else [""]
+    found = {"machine_code": compilation.makes_machine_code(line.split()), "asks": asks}
     assert found == ROWS["compilers"][line]
 
 
@@ -70,13 +71,12 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
-    gcc, clang = tmp_path / "gcc", tmp_path / "clang"
-    names = [*map(str, (gcc, clang)), "/opt/cuda/bin/nvcc"]
-    assert launcher._headers(*names) is None
-    gcc.write_text("a.o: a.cu \\\n my\\ h.cuh /usr/include/x.h /opt/cuda/include/y.h /tmp/tmpxft_1/z $$d\n")
-    assert launcher._headers(*names) == {"a.cu", "my h.cuh", "$d"}
-    clang.write_text(". b.cuh\n.. /w/c.cuh\n")
-    assert launcher._headers(*names) == {"a.cu", "my h.cuh", "$d", "b.cuh", "/w/c.cuh"}
+    path, compiler = tmp_path / "headers", "/opt/cuda/bin/nvcc"
+    assert launcher._headers(str(path), compiler) is None
+    path.write_text("./a.o: a.cu \\\n my\\ h.cuh /usr/include/x.h /opt/cuda/include/y.h /tmp/tmpxft_1/z $$d\n")
+    assert launcher._headers(str(path), compiler) == {"a.cu", "my h.cuh", "$d"}
+    path.write_text(". b.cuh\n.. /w/c.cuh\n")
+    assert launcher._headers(str(path), compiler) == {"b.cuh", "/w/c.cuh"}
 
 
 def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,4 +96,4 @@ def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_file_of_a_compiler_check(path: str, expected: bool) -> None:
-    assert compilation.is_check(path) is expected
+    assert checks.is_of_check(path) is expected

@@ -47,7 +47,7 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
     if nothing can be compiled.
     """
     if is_database(text):
-        return _listed(text, [each for each in commands(text) if each.by_nvcc], globs)
+        return _listed(text, commands(text), globs)
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
     if not os.path.isfile(text):
@@ -91,7 +91,7 @@ def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
     found = parse(words)
     if found is None or found.tool != "nvcc":
         raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
-    return Unit(source or found.source or words[-1], tuple(words[found.tool_index :]), folder)
+    return Unit(source or found.source or words[-1], found.words, folder)
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:

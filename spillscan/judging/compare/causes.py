@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from spillscan.builds.compilation import options
+from spillscan.builds.compilation import parse
 from spillscan.model import Build, Kernel
 from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker, SourceLine
 from spillscan.model.findings import moved_bounds
@@ -88,8 +88,10 @@ def makers(build: Build) -> Callable[[Kernel], Maker | None]:
 
     def maker(kernel: Kernel) -> Maker | None:
         unit = units.get(unit_of(kernel))
-        tool, words = options(unit.command) if unit else ("", [])
-        return Maker(tool=tool, version=unit.version, options=" ".join(words)) if unit and tool else _own(kernel)
+        made = parse(unit.command) if unit else None
+        if unit is None or made is None:
+            return _own(kernel)
+        return Maker(tool=made.tool, version=unit.version, options=" ".join(made.options))
 
     return maker
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from spillscan.builds.compilation import is_check
+from spillscan.builds.checks import is_of_check
 from spillscan.output.errors import InputError
 from spillscan.output.files import is_open_file, refuse_odd
 from spillscan.reading.inputs import archives, codecs
@@ -355,7 +355,7 @@ def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
             tops += [path for name in folders if os.path.islink(path := os.path.join(parent, name))]
             for name in sorted(names):
                 path = os.path.join(parent, name)
-                if name.startswith(".") or is_check(path):
+                if name.startswith(".") or is_of_check(path):
                     left_out.append(path)
                     continue
                 if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):

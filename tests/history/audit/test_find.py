@@ -158,10 +158,10 @@ def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch
     assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
     for text, message in (
         ("[]", "names no compilation of CUDA code, of 0"),
-        ("{", "is not JSON"),
+        ("{", "is not a list of compilations"),
         ("{}", "is not a list of compilations"),
-        ('[{"directory": 1}]', "entry 1 is not a compilation"),
-        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \'"}]', "entry 1 is not a compilation"),
+        ('[{"directory": 1}]', r"Expected `str`, got `int` - at `\$\[0\].directory`"),
+        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \\\\u0000"}]', "is not a list of compilations: a NUL"),
     ):
         Path("build/compile_commands.json").write_text(text)
         with pytest.raises(InputError, match=message):
