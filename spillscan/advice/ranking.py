@@ -8,7 +8,6 @@ from math import fsum
 from typing import TYPE_CHECKING, Literal
 
 from spillscan.advice.fixes import of_occupancy
-from spillscan.advice.profile.table import time_text
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import weight
 from spillscan.occupancy.summary import Summary, summarise
@@ -142,6 +141,8 @@ def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
 
 def why_here(about: Ranked) -> str:
     """Why a family is ranked here, such as ``3 kernels, 74 % of the spill cost``."""
+    from spillscan.advice.profile.table import time_text
+
     words = [count(len(about.kernels), "kernel")]
     if about.about == "spills":
         words.append(f"{share_text(about.share)} of the spill cost")

@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct
 
 from spillscan.builds import tree
-from spillscan.builds.pieces import pieces
 from spillscan.output.errors import InputError
 
 NAME = "spillscan-build.json"
@@ -113,6 +112,8 @@ class Output(Struct, frozen=True, kw_only=True):
     @property
     def is_as_it_was(self) -> bool:
         """Whether the file exists with unchanged GPU code."""
+        from spillscan.builds.pieces import pieces
+
         entry = tree.entry_of(self.path)
         return entry == self.entry or (entry is not None and pieces(self.path) == self.pieces)
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-
-from spillscan.output.git import git
 
 Entry = tuple[int, int, int]
 """Inode, ctime in ns and size of a file."""
@@ -19,6 +16,8 @@ _NOT_ENTERED = frozenset((".git", ".hg", ".svn"))
 
 def top_of(folder: str) -> str:
     """The git work tree that contains ``folder``, else the folder itself."""
+    from spillscan.output.git import git
+
     with suppress(Exception):
         done = git(folder, "rev-parse", "--show-toplevel", option="run")
         if done.returncode == 0 and (top := done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")):
@@ -47,8 +46,10 @@ class Watched:
     """Rules for the folders that a run watches; excludes the system's and toolkits'."""
 
     def __init__(self, left_out: Iterable[str]) -> None:
+        from tempfile import gettempdir
+
         self._left_out = tuple(os.path.join(os.path.realpath(each), "") for each in (*_SYSTEM, *left_out))
-        homes = (os.sep, os.path.expanduser("~"), tempfile.gettempdir(), "/tmp", "/var/tmp", "/home")
+        homes = (os.sep, os.path.expanduser("~"), gettempdir(), "/tmp", "/var/tmp", "/home")
         self._shallow = frozenset(map(os.path.realpath, homes))
         """Folders of which only direct files are listed, since their subfolders belong to others."""
 

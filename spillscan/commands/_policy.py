@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from spillscan.commands import _options
-from spillscan.naming.identity.renames import parse_rename
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
@@ -80,6 +79,10 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     from spillscan.judging.policy.file import LIMITS, keys
     from spillscan.judging.policy.reading import from_options, load
 
+    renames = getattr(arguments, "rename", None) or ()
+    if renames:
+        from spillscan.naming.identity.renames import parse_rename
+
     texts = _options.keyed(getattr(arguments, "settings", ()), keys())
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
@@ -93,7 +96,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
         getattr(arguments, "severity", None) or (),
         getattr(arguments, "launch", None) or (),
         getattr(arguments, "accept", None) or (),
-        [parse_rename(text) for text in getattr(arguments, "rename", None) or ()],
+        [parse_rename(text) for text in renames],
         strict=bool(getattr(arguments, "strict", False)),
     )
     config = None if arguments.config == NO_FILE else arguments.config

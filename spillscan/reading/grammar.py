@@ -163,9 +163,13 @@ def expression(name: str, rule: str) -> str:
     The first occurrence of a visible terminal becomes a named group. Rules must not be recursive, except through Lark's
     ``*`` and ``+``.
     """
-    from spillscan.reading.expressions import RuleExpressions
 
-    return _derived(name, f"rule {rule}", lambda: RuleExpressions(lexer(name)).rule(rule))
+    def write() -> str:
+        from spillscan.reading.expressions import RuleExpressions
+
+        return RuleExpressions(lexer(name)).rule(rule)
+
+    return _derived(name, f"rule {rule}", write)
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2s
 from typing import NamedTuple
 
 from spillscan.judging.places import (
@@ -128,6 +127,8 @@ def fields_of(finding: Finding, report: Report) -> Fields:
 
 def gap_fields(report: Report) -> Iterator[Fields]:
     """Fields of gaps, equal ones merged."""
+    from hashlib import blake2s
+
     for group in _alike(report.gaps):
         text = gap_text(group, report.names)
         digest = blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from difflib import SequenceMatcher
 from functools import cache
 from itertools import chain, compress
 from operator import attrgetter
@@ -72,6 +71,8 @@ def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # no kernel added: numbers match
         others = grouped(theirs, _symbol)
         return pairs + [pair for name, same in grouped(ours, _symbol).items() for pair in _nearest(same, others[name])]
+    from difflib import SequenceMatcher
+
     mine = other = 0
     sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
     for block in sequence.get_matching_blocks():  # runs of kernels with equal metrics, in the same order on both sides

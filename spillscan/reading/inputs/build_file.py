@@ -7,7 +7,7 @@ import re
 
 from msgspec.structs import replace
 
-from spillscan.builds import gaps, record
+from spillscan.builds import record
 from spillscan.builds.tree import shown
 from spillscan.model import Kernel, Origin, Reading, Stats
 from spillscan.reading import logs
@@ -24,6 +24,8 @@ sniff = record.sniff
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """Kernels that compilers reported, and gaps; outputs are separate inputs."""
+    from spillscan.builds import gaps
+
     build = record.decoded(stream.read(LARGEST_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))
     total.units += gaps.units(build)
@@ -55,4 +57,6 @@ def outputs_of(path: str) -> list[str]:
         build = record.read(path)
     except InputError:  # reported when the file itself is read
         return []
+    from spillscan.builds import gaps
+
     return [shown(each.path) for each in gaps.to_read(build)] if build else []

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from spillscan import __version__
-from spillscan.judging.compare.matrix import KernelRow, Matrix
-from spillscan.judging.compare.metrics import metrics_of
-from spillscan.judging.places import Tree, heaviest, place_of
 from spillscan.model import (
     BaselineState,
     Change,
@@ -31,11 +28,12 @@ from spillscan.model.serialize import array, copied, issue_json, kernel_json, st
 from spillscan.model.snapshot import SCHEMA_VERSION, Count, IssueJson, KernelJson, StatsJson
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
-from spillscan.reading.machine.spillmap import TOP
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
     from spillscan.judging.baseline.model import Accepted, BaselineResult
+    from spillscan.judging.compare.matrix import KernelRow, Matrix
+    from spillscan.judging.places import Tree
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
@@ -357,6 +355,8 @@ def _row(matrix: Matrix, row: KernelRow) -> RowJson:
 
 
 def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
+    from spillscan.judging.compare.metrics import metrics_of
+
     more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
     return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, metrics_of(kernel) | more)
 
@@ -368,6 +368,9 @@ def _named(kernel: Kernel | None) -> dict[str, str | None]:
 
 
 def _finding(finding: Finding, tree: Tree) -> FindingJson:
+    from spillscan.judging.places import heaviest, place_of
+    from spillscan.reading.machine.spillmap import TOP
+
     places = heaviest(finding, tree)[:TOP] or [place_of(finding, tree)]
     shown = tuple(copied(PlaceJson, place, inlined=place.inner or None) for place in places)
     return copied(FindingJson, finding, **_named(finding.kernel), places=shown)
