@@ -15,9 +15,10 @@ from typing import Literal
 from msgspec import Struct
 
 from spillscan.builds.compilation import parse
+from spillscan.judging.compare.metrics import moved
 from spillscan.model import Build, Kernel
 from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker, SourceLine
-from spillscan.model.findings import moved_bounds
+from spillscan.model.findings import Moved, moved_bounds
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import culprits, where
@@ -30,8 +31,6 @@ of calls; source lines with more instructions; opcodes of the whole kernel, if n
 """
 Makers = tuple[Maker | None, Maker | None]
 """Makers of the kernel in the older and in the newer build."""
-Growing = tuple[str, int, int]
-"""(line or opcode, before, after)."""
 
 _LIMIT = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
 _WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
@@ -142,15 +141,15 @@ def _limits(before: Kernel, after: Kernel, old: Maker | None, new: Maker | None)
     if None not in allowed and allowed[0] != allowed[1]:
         both = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
         text = f"ptxas was allowed {both[0]} → {both[1]} registers"
-    moved = moved_bounds(before, after)
-    if moved:
-        words = ["none" if threads is None else f"{threads:,} threads" for threads in moved]
+    bounds = moved_bounds(before, after)
+    if bounds:
+        words = ["none" if threads is None else f"{threads:,} threads" for threads in bounds]
         yield Cause(kind="bounds", evidence="; ".join(filter(None, [f"launch bounds {words[0]} → {words[1]}", text])))
     told = [each.options if each else "" for each in (old, new)]
     flags = [match["registers"] if (match := _LIMIT.search(each)) else "none" for each in told]
     if all(told) and flags[0] != flags[1]:  # unknown options may include a limit
         yield Cause(kind="register-limit", evidence=f"-maxrregcount {flags[0]} → {flags[1]}")
-    elif text and not moved:
+    elif text and not bounds:
         by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
         yield Cause(kind="register-limit", evidence=f"{text} ({by})")
 
@@ -182,10 +181,10 @@ def _code(kernels: tuple[Kernel, Kernel], codes: tuple[Pressure, Pressure]) -> I
     if codes[0].calls != codes[1].calls:
         yield Cause(kind="calls", evidence=f"calls {codes[0].calls:,} → {codes[1].calls:,}")
     old, new = (_by_line(kernel, code) for kernel, code in zip(kernels, codes, strict=True))
-    moved = _moved(old, new) if old else []
-    if any(after > before for _, before, after in moved):
-        lines = tuple(line for line, _, _ in moved[:_SHOWN])
-        yield Cause(kind="lines", evidence=f"instructions by line: {_listed(moved)}", lines=lines)
+    counts = moved(old, new, _LEAST_MORE) if old else []
+    if any(after > before for _, before, after in counts):
+        lines = tuple(line for line, _, _ in counts[:_SHOWN])
+        yield Cause(kind="lines", evidence=f"instructions by line: {_listed(counts)}", lines=lines)
 
 
 def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
@@ -203,18 +202,12 @@ def _opcodes(before: Kernel, after: Kernel) -> Iterator[Cause]:
         Counter({name: n for name, n in each.opcodes if CLASS_OF.get(name) not in ("local", "move", "nop")})
         for each in (before.sass, after.sass)
     )
-    moved = _moved(old, new, least=1)
-    if sum(abs(after - before) for _, before, after in moved) >= _LEAST_MORE:
-        yield Cause(kind="instructions", evidence=f"other instructions: {_listed(moved)}")
+    counts = moved(old, new)
+    if sum(abs(after - before) for _, before, after in counts) >= _LEAST_MORE:
+        yield Cause(kind="instructions", evidence=f"other instructions: {_listed(counts)}")
 
 
-def _moved(old: Counter[str], new: Counter[str], least: int = _LEAST_MORE) -> list[Growing]:
-    """Counts that differ by ``least`` or more, the largest difference first."""
-    found = [(name, old[name], new[name]) for name in {*old, *new} if abs(new[name] - old[name]) >= least]
-    return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
-
-
-def more_at_peak(old: Pressure, new: Pressure) -> list[Growing]:
+def more_at_peak(old: Pressure, new: Pressure) -> list[Moved]:
     """Lines that wrote more of the registers live at the peak than before, the largest growth first."""
     before, after = _at_peak(old), _at_peak(new)
     found = [(line, before[line], registers) for line, registers in after.items() if registers > before[line]]
@@ -230,8 +223,8 @@ def _at_peak(code: Pressure) -> Counter[str]:
     return found
 
 
-def _listed(moved: Iterable[Growing]) -> str:
-    return ", ".join(f"{name} {before:,} → {after:,}" for name, before, after in [*moved][:_SHOWN])
+def _listed(counts: Iterable[Moved]) -> str:
+    return ", ".join(f"{name} {before:,} → {after:,}" for name, before, after in [*counts][:_SHOWN])
 
 
 def _place(line: SourceLine) -> str:

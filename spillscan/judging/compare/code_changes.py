@@ -7,23 +7,26 @@ kernel refers to (:mod:`spillscan.reading.binary.references`). Nothing is claime
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
+from spillscan.judging.compare.metrics import moved
 from spillscan.judging.compare.pairing import Comparison
 from spillscan.model import Change, Kernel
 from spillscan.model.code import CodeText
-from spillscan.model.findings import CodeChange, CodeVerdict, Hunk, Moved
+from spillscan.model.findings import CodeChange, CodeVerdict, Hunk
 from spillscan.output.nouns import count
 from spillscan.reading.binary.attribute_texts import UNKNOWN_ATTRIBUTE
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine import sameness
 from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reading.machine.spillmap import base
 
 VERDICTS: tuple[CodeVerdict, ...] = ("differs", "not compared", "identical")
 """Verdicts, the most urgent first."""
@@ -33,10 +36,16 @@ _MOST_HUNKS = 64
 _NO_CODE = "no machine code (give binaries, or scan --with code -f json)"
 _NO_DATA = "a listing has no data (give the binary)"
 _LISTINGS = ("sass", "nvdisasm")
-
 _FUNCTION = re.compile(r"^function (.*?): ")
 
-_Result = tuple[CodeVerdict, tuple[str, ...], tuple[Hunk, ...], tuple[str, ...]]
+
+class _Result(NamedTuple):
+    """Comparison of two codes, as in :class:`CodeChange`."""
+
+    verdict: CodeVerdict
+    reasons: tuple[str, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+    text: tuple[str, ...] = ()
 
 
 def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, text: bool = False) -> list[CodeChange]:
@@ -51,14 +60,11 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, te
         if before is None or after is None or before.caller or after.caller:
             continue
         old, new = texts.get(id(before)), texts.get(id(after))
-        key = (id(old), id(new)) if old is not None and new is not None else id(change)
+        key = id(change) if old is None or new is None else (id(old), id(new))
         if key not in known:
             known[key] = _compared(before, after, old, new, text)
-        verdict, reasons, hunks, lines = known[key]
-        sizes = tuple(each.sass.instructions if each.sass else None for each in (before, after))
-        found.append(
-            CodeChange(change=change, verdict=verdict, reasons=reasons, instructions=sizes, hunks=hunks, text=lines)  # type: ignore[arg-type]
-        )
+        counts = [each.sass.instructions if each.sass else None for each in (before, after)]
+        found.append(CodeChange(change=change, instructions=(counts[0], counts[1]), **known[key]._asdict()))
     return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
 
 
@@ -68,44 +74,40 @@ def marked(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
         id(each.change): replace(each.change, code=each.verdict, code_reason=next(iter(each.reasons), ""))
         for each in code
     }
-
-    def with_code(changes: Sequence[Change]) -> tuple[Change, ...]:
-        return tuple(by_id.get(id(each), each) for each in changes)
-
     kinds = ("changes", "unsettled", "recoded", "equal")
-    return replace(found, **{kind: with_code(getattr(found, kind)) for kind in kinds})
+    return replace(found, **{kind: tuple(by_id.get(id(each), each) for each in getattr(found, kind)) for kind in kinds})
 
 
 def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText | None, text: bool) -> _Result:
     if old is None or new is None:
-        return "not compared", (_missing(before if old is None else after),), (), ()
+        return _Result("not compared", (_missing(before if old is None else after),))
     if before.key.arch != after.key.arch or old.number != new.number:
-        return "not compared", (f"other archs ({before.key.arch}, {after.key.arch})",), (), ()
-    undecoded = next((each.unknown for each in (old, new) if "not decoded" in each.unknown), "")
-    if undecoded:
-        return "not compared", (undecoded,), (), ()
+        return _Result("not compared", (f"other archs ({before.key.arch}, {after.key.arch})",))
+    unknown = [each.unknown for each in (old, new) if each.unknown]
+    if undecoded := [each for each in unknown if "not decoded" in each]:
+        return _Result("not compared", (undecoded[0],))
     reasons, doubts = _data(old, new)
-    same_bytes = (old.words, old.references) == (new.words, new.references)
-    sides, hunks, lines = None if same_bytes else _sides(old, new), list[Hunk](), tuple[str, ...]()
-    if sides is None:
-        if _words(old) != _words(new) or old.references != new.references:
+    renamed = False
+    if (old.words, old.references) != (new.words, new.references):
+        try:
+            sides = Code(old), Code(new)
+        except ValueError:
             doubts.append(f"no table describes the registers of sm_{new.number}")
-    else:
-        compared = sameness.compare(sides[0].instructions, sides[1].instructions, function=new.function)
-        if compared.differing:
-            hunks = _hunks(sides, (before, after))
-            reasons = [*_instructions(sides, hunks, len(compared.differing)), *reasons]
-            lines = tuple(_diff(sides)) if text else ()
-        elif compared.unknown:
-            doubts.append(compared.unknown)
-        elif compared.renamed:
-            doubts = doubts or [""]
-    doubts += filter(None, dict.fromkeys((old.unknown, new.unknown)))
+        else:
+            compared = sameness.compare(sides[0].instructions, sides[1].instructions, function=new.function)
+            if compared.differing:
+                hunks = _hunks(sides, (before, after))
+                reasons = [_instructions(sides, hunks, len(compared.differing)), *reasons]
+                lines = tuple(_diff(sides)) if text else ()
+                return _Result("differs", tuple(reasons), tuple(hunks[:_MOST_HUNKS]), lines)
+            renamed = compared.renamed
+            doubts += [compared.unknown] if compared.unknown else []
+    doubts += dict.fromkeys(unknown)
     if reasons:
-        return "differs", tuple(reasons), tuple(hunks[:_MOST_HUNKS]), lines
-    if any(doubts):
-        return "not compared", tuple(filter(None, doubts)), (), ()
-    return "identical", ("registers renamed",) if doubts else (), (), ()
+        return _Result("differs", tuple(reasons))
+    if doubts:
+        return _Result("not compared", tuple(doubts))
+    return _Result("identical", ("registers renamed",) if renamed else ())
 
 
 def _missing(kernel: Kernel) -> str:
@@ -113,74 +115,59 @@ def _missing(kernel: Kernel) -> str:
     return _NO_DATA if origin is not None and origin.format in _LISTINGS else _NO_CODE
 
 
-def _sides(old: CodeText, new: CodeText) -> tuple[Code, Code] | None:
-    try:
-        return Code(old), Code(new)
-    except ValueError:
-        return None
-
-
-def _words(text: CodeText) -> bytes:
-    return zlib.decompress(text.words)
-
-
 def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
     """(data and attributes that differ, differing attributes whose meaning is unknown)."""
-    sides = [defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)]
-    numbered = [_numbered(each) for each in (old, new)]
-    if numbered[0] == numbered[1]:
+    data = [each.data for each in (old, new)]
+    if [label for label, _ in data[0]] != [label for label, _ in data[1]]:
+        data = [_numbered(each) for each in data]
+    if data[0] == data[1]:
         return [], []
-    if [label for label, _ in numbered[0]] == [label for label, _ in numbered[1]]:  # function names may differ
-        numbered = [
-            [(label, value) for (label, _), (_, value) in zip(new.data, each, strict=True)] for each in numbered
-        ]
-    for side, data in zip(sides, numbered, strict=True):
-        for label, value in data:
+    values: list[dict[str, list[str]]] = [defaultdict(list), defaultdict(list)]
+    for side, pairs in zip(values, data, strict=True):
+        for label, value in pairs:
             side[label].append(value)
-    differing = {label: True for label in (*sides[0], *sides[1]) if sides[0].get(label) != sides[1].get(label)}
-    said = [(label, *(_value(side.get(label, ["none"])) for side in sides)) for label in differing]
     texts = [
-        f"{label} changed" if before.startswith("#") or after.startswith("#") else f"{label} {before} → {after}"
-        for label, before, after in said
-    ]
-    if not texts:
-        texts = ["references in another order"]
-    doubts = [each for each in texts if UNKNOWN_ATTRIBUTE in each]
-    return [each for each in texts if UNKNOWN_ATTRIBUTE not in each], [f"{each} (meaning unknown)" for each in doubts]
+        _moved_data(label, *(side.get(label, ["none"]) for side in values))
+        for label in {**values[0], **values[1]}
+        if values[0].get(label) != values[1].get(label)
+    ] or ["references in another order"]
+    doubts = [f"{each} (meaning unknown)" for each in texts if UNKNOWN_ATTRIBUTE in each]
+    return [each for each in texts if UNKNOWN_ATTRIBUTE not in each], doubts
 
 
-def _numbered(text: CodeText) -> list[tuple[str, str]]:
+def _moved_data(label: str, old: Sequence[str], new: Sequence[str]) -> str:
+    """``launch bounds 64 → 128``; digests and lists have only changed."""
+    if len(old) > 1 or len(new) > 1 or old[0].startswith("#") or new[0].startswith("#"):
+        return f"{label} changed"
+    return f"{label} {old[0]} → {new[0]}"
+
+
+def _numbered(data: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Data of a function, with other functions numbered: a different name is no difference."""
     names: dict[str, str] = {}
-    return [
+    return tuple(
         (_FUNCTION.sub(lambda match: names.setdefault(match[1], f"function {len(names) + 1}: "), label), value)
-        for label, value in text.data
-    ]
+        for label, value in data
+    )
 
 
-def _value(values: Sequence[str]) -> str:
-    return values[0] if len(values) == 1 else f"#{len(values)}"
-
-
-def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: int) -> Iterator[str]:
+def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: int) -> str:
     """``+12 STL, +8 LDL at gemm.cu:25``: counts by opcode, and where most of them are."""
     names = [Counter(code.name(row) or "?" for row in range(code.rows)) for code in sides]
-    moved = [each for each in _moved(*names) if each[0] != "NOP"] or _moved(*names)
+    counts = moved(names[0], names[1])
+    changed = [f"{after - before:+,} {name}" for name, before, after in counts if name != "NOP" or len(counts) == 1]
     places = [hunk.place for hunk in hunks if hunk.place]
     others = len({*places}) - 1
     where = f" at {places[0]}" + f" and {count(others, 'more line')}" * (others > 0) if places else ""
-    if moved:
-        shown = [f"{after - before:+,} {name}" for name, before, after in moved[:_SHOWN]]
-        more = [f"{len(moved) - _SHOWN:,} more"] if len(moved) > _SHOWN else []
-        yield ", ".join(shown + more) + where
-        return
+    if changed:
+        more = [f"{len(changed) - _SHOWN:,} more"] if len(changed) > _SHOWN else []
+        return ", ".join(changed[:_SHOWN] + more) + where
     altered = Counter[str]()
     for hunk in hunks:
         altered.update(dict(hunk.altered))
     if altered:
-        yield f"operands of {', '.join(f'{number:,} {name}' for name, number in altered.most_common(_SHOWN))}{where}"
-    else:
-        yield f"order, registers or schedule of {count(differing, 'instruction')}{where}"
+        return f"operands of {', '.join(f'{number:,} {name}' for name, number in altered.most_common(_SHOWN))}{where}"
+    return f"order, registers or schedule of {count(differing, 'instruction')}{where}"
 
 
 _REGISTER = re.compile(r"\b(U?[RPB]|SB)\d+\b")
@@ -216,98 +203,77 @@ def _labelled(code: Code) -> list[str]:
     ]
 
 
-def _moved(old: Counter[str], new: Counter[str]) -> list[Moved]:
-    found = [(name, old[name], new[name]) for name in {*old, *new} if old[name] != new[name]]
-    return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
-
-
-_Place = tuple[int | None, str]
-_MOST_MOVED = 200
-"""Most lines of one file among which moved lines are searched."""
+_Rows = list[int]
+"""Instructions of one line, as indices."""
 
 
 def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hunk]:
-    groups = _aligned([_placed(each) for each in sides], sides)
-    spilling = [
-        Counter(a.address // INSTRUCTION for a in each.sass.local.accesses if a.kind == "spill")
-        if each.sass
-        else Counter()
-        for each in kernels
-    ]
+    """Source lines whose instructions differ, the deepest loop first; a line that only moved is none."""
     found = []
-    for place in {*groups[0], *groups[1]}:
-        rows = [group.get(place, []) for group in groups]
-        keys = [
-            Counter((code.name(row), code.instructions[row].key) for row in some)
-            for code, some in zip(sides, rows, strict=True)
-        ]
-        if keys[0] == keys[1]:
-            continue
-        names = [Counter(code.name(row) for row in some) for code, some in zip(sides, rows, strict=True)]
-        altered = Counter(name for name, _ in (keys[1] - keys[0]).elements())
-        found.append(
-            Hunk(
-                depth=place[0],
-                place=place[1],
-                opcodes=tuple(_moved(*names)),
-                altered=tuple((name, n) for name, n in altered.most_common() if names[0][name] == names[1][name]),
-                instructions=(len(rows[0]), len(rows[1])),
-                live=tuple(int(np.max(code.live[some], initial=0)) for code, some in zip(sides, rows, strict=True)),  # type: ignore[arg-type]
-                spills=tuple(sum(held[row] for row in some) for held, some in zip(spilling, rows, strict=True)),  # type: ignore[arg-type]
+    groups = [_by_line(code) for code in sides]
+    spills = [_spilling(each) for each in kernels]
+    for depth, file in {**groups[0], **groups[1]}:
+        lines = [group.get((depth, file), {}) for group in groups]
+        for old, new, number in _differing(lines, sides):
+            names = [Counter(map(code.name, rows)) for code, rows in zip(sides, (old, new), strict=True)]
+            contents = [_content(code, rows) for code, rows in zip(sides, (old, new), strict=True)]
+            altered = Counter(name for name, _ in (contents[1] - contents[0]).elements())
+            live = [int(np.max(code.live[rows], initial=0)) for code, rows in zip(sides, (old, new), strict=True)]
+            found.append(
+                Hunk(
+                    depth=depth,
+                    place=f"{file}:{number}" if file else "",
+                    opcodes=tuple(moved(names[0], names[1])),
+                    altered=tuple((name, n) for name, n in altered.most_common() if names[0][name] == names[1][name]),
+                    instructions=(len(old), len(new)),
+                    live=(live[0], live[1]),
+                    spills=(len(spills[0].intersection(old)), len(spills[1].intersection(new))),
+                )
             )
-        )
     return sorted(found, key=lambda each: (-(each.depth or 0), -_weight(each), each.place, str(each.depth)))
 
 
-def _aligned(groups: list[dict[_Place, list[int]]], sides: tuple[Code, Code]) -> list[dict[_Place, list[int]]]:
-    """``groups`` with lines that moved under their new line numbers.
-    A moved line is in the same file and at the same loop depth, and shares the most instructions, at least half of
-    them; ties are in line order.
+def _differing(lines: Sequence[dict[int, _Rows]], sides: tuple[Code, Code]) -> Iterator[tuple[_Rows, _Rows, int]]:
+    """Instructions before and after, and the line, of the lines of one file that differ once equal ones are aligned.
+
+    Lines that replace as many others are compared one by one, others together.
     """
-    words, names = (
-        [
-            {place: _held(rows, code, whole) for place, rows in one.items() if place not in other}
-            for one, other, code in zip(groups, groups[::-1], sides, strict=True)
-        ]
-        for whole in (True, False)
-    )
-    new: dict[Hashable, list[_Place]] = defaultdict(list)
-    for place in sorted(words[1], key=_in_order):
-        new[place[0], _in_order(place)[0]].append(place)
-    moved: dict[_Place, _Place] = {}
-    for place in sorted(words[0], key=lambda place: (-words[0][place].total(), _in_order(place))):
-        some = new[place[0], _in_order(place)[0]]
-        if not some or len(some) > _MOST_MOVED:
+    numbers = [sorted(each) for each in lines]
+    contents = [
+        [frozenset(_content(code, each[number]).items()) for number in order]
+        for code, each, order in zip(sides, lines, numbers, strict=True)
+    ]
+    for kind, begin, end, start, stop in SequenceMatcher(None, contents[0], contents[1]).get_opcodes():
+        if kind == "equal":
             continue
-        best = max(some, key=lambda other: [_common(held, place, other) for held in (words, names)])
-        if 2 * _common(names, place, best) >= max(names[0][place].total(), names[1][best].total()):
-            moved[place] = best
-            some.remove(best)
-    return [{moved.get(place, place): rows for place, rows in groups[0].items()}, groups[1]]
+        old = [lines[0][number] for number in numbers[0][begin:end]]
+        new = [lines[1][number] for number in numbers[1][start:stop]]
+        if len(old) == len(new):
+            yield from zip(old, new, numbers[1][start:stop], strict=True)
+        else:
+            yield [*chain(*old)], [*chain(*new)], (numbers[1][start:stop] or numbers[0][begin:end])[0]
 
 
-def _held(rows: Sequence[int], code: Code, whole: bool) -> Counter[Hashable]:
-    return Counter((code.name(row), code.instructions[row].key if whole else None) for row in rows)
+def _by_line(code: Code) -> dict[tuple[int | None, str], dict[int, _Rows]]:
+    """Instructions by line, in groups by loop depth and file; without line information, all are of line 0."""
+    found: dict[tuple[int | None, str], dict[int, _Rows]] = defaultdict(dict)
+    for row, (depth, source) in enumerate(zip(code.depths, code.sources, strict=True)):
+        if code.name(row) != "NOP":
+            file, line = ("", 0) if source is None else (base(source.file), source.line)
+            found[depth, file].setdefault(line, []).append(row)
+    return found
 
 
-def _common(held: list[dict[_Place, Counter[Hashable]]], old: _Place, new: _Place) -> int:
-    return (held[0][old] & held[1][new]).total()
+def _content(code: Code, rows: _Rows) -> Counter[tuple[str, Hashable]]:
+    """Instructions by name and everything but their registers."""
+    return Counter((code.name(row), code.instructions[row].key) for row in rows)
 
 
-def _in_order(place: _Place) -> tuple[str, int]:
-    file, _, line = place[1].rpartition(":")
-    return file, int(line or 0)
+def _spilling(kernel: Kernel) -> set[int]:
+    """Instructions that store or load spills."""
+    accesses = kernel.sass.local.accesses if kernel.sass else ()
+    return {each.address // INSTRUCTION for each in accesses if each.kind == "spill"}
 
 
 def _weight(hunk: Hunk) -> int:
     return sum(abs(after - before) for _, before, after in hunk.opcodes) + sum(n for _, n in hunk.altered)
-
-
-def _placed(code: Code) -> dict[_Place, list[int]]:
-    """Instructions by loop depth and source line."""
-    found: dict[_Place, list[int]] = defaultdict(list)
-    for row, (depth, source) in enumerate(zip(code.depths, code.sources, strict=True)):
-        if code.name(row) != "NOP":
-            place = "" if source is None else f"{source.file.replace(chr(92), '/').rpartition('/')[2]}:{source.line}"
-            found[depth, place].append(row)
-    return found

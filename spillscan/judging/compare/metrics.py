@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from spillscan.model import Change, Delta, Kernel
+from spillscan.model.findings import Moved
 from spillscan.model.metrics import BY_NAME, COMPARED, KEYED, Metric, rank
 from spillscan.naming.identity.code import code, digest
 
@@ -112,6 +113,12 @@ def same_code(before: Kernel, after: Kernel) -> bool:
 def by_rank(metrics: Iterable[Delta]) -> tuple[Delta, ...]:
     """``metrics`` sorted worst first."""
     return tuple(sorted(metrics, key=lambda metric: rank(metric[0])))
+
+
+def moved(old: Counter[str], new: Counter[str], least: int = 1) -> list[Moved]:
+    """Counts that differ by ``least`` or more, the largest difference first."""
+    found = [(name, old[name], new[name]) for name in {*old, *new} if abs(new[name] - old[name]) >= least]
+    return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
 
 
 class Total(Struct, frozen=True):

@@ -137,13 +137,14 @@ def where(source: SourceLine | None) -> str:
     """Text for a source line: ``gemm.cu:118, inlined at main.cu:9``; empty without line information."""
     if source is None:
         return ""
-    text = f"{_base(source.file)}:{source.line}"
+    text = f"{base(source.file)}:{source.line}"
     caller = source.inlined_at
     while caller is not None:
-        text += f", inlined at {_base(caller.file)}:{caller.line}"
+        text += f", inlined at {base(caller.file)}:{caller.line}"
         caller = caller.inlined_at
     return text
 
 
-def _base(path: str) -> str:
+def base(path: str) -> str:
+    """File name of a path of either system."""
     return path.replace("\\", "/").rpartition("/")[2]
