@@ -53,7 +53,7 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
     build = Build(kernels=tuple(kernels))
     if kind == "diff":
         changes = diff(Build(kernels=tuple(base)), build)
-        found = rules.regressions(changes, Policy())
+        found = rules.check_changes(changes, Policy()).findings
         return Report(
             kind="diff",
             build=build,

@@ -18,7 +18,7 @@ from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import judged, regressions, undecided_changes
+from spillscan.judging.rules import check_changes, judged
 from spillscan.judging.rules.code import OTHER
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
@@ -159,15 +159,14 @@ def _report(
     if compared and every:
         code = _code_changes(found, text="code-text" in arguments.also)
         found = marked(found, code)
-    worse = regressions((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
-    held = gate.judge(worse, head, builds[-1], of_changes=True)
+    judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
+    held = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
-    undecided = undecided_changes((*found.changes, *found.unsettled, *found.equal), policy)
     gaps = [
         *gate.gaps(held),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
         *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1])),
-        *gaps_of(builds[-1], undecided, needs, policy),
+        *gaps_of(builds[-1], judgement.undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
         gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]

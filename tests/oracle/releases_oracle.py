@@ -23,7 +23,7 @@ from pathlib import Path
 from spillscan import scan
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import regressions
+from spillscan.judging.rules import check_changes
 from spillscan.model import Change
 from spillscan.naming.identity.libraries import below_root, library_of
 from tests.conftest import FIXTURES, ROOT
@@ -96,7 +96,7 @@ def compared(cuobjdump: Path, old: Path, new: Path) -> Counter[str]:
         changes[library_of(kernel, below), kernel.key.symbol, kernel.key.arch or ""].append(change)
     errors = {
         id(each.kernel)
-        for each in regressions((*found.changes, *found.unsettled), Policy())
+        for each in check_changes((*found.changes, *found.unsettled), Policy()).findings
         if each.severity == "error" and each.rule in ("registers", "blocks-lost")
     }
     truth = lists(cuobjdump, old), lists(cuobjdump, new)

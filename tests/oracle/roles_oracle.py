@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import check, regressions
+from spillscan.judging.rules import check, check_changes
 from spillscan.model import Build
 from spillscan.model.code import SassStats, Traffic
 from spillscan.reading import pipeline
@@ -123,7 +123,7 @@ def read(stats: SassStats) -> Roles:
 def lost(base: Build, head: Build) -> set[str]:
     """Kernels of the head that lost their ``setmaxnreg``, by an error of a change or of the build."""
     rules = ("setmaxnreg-lost", "setmaxnreg-ignored")
-    found = [*regressions(comparison(base, head).changes, Policy()), *check(head, Policy()).findings]
+    found = [*check_changes(comparison(base, head).changes, Policy()).findings, *check(head, Policy()).findings]
     return {each.kernel.key.symbol for each in found if each.rule in rules and each.severity == "error"}
 
 

@@ -14,7 +14,7 @@ from spillscan.history.dataset.history import Series, Step, steps
 from spillscan.judging.compare.causes import causes
 from spillscan.judging.compare.pairing import changed
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import regressions
+from spillscan.judging.rules import check_changes
 from spillscan.model import Change, Kernel
 from spillscan.model.metrics import rank
 from spillscan.naming import Names
@@ -119,7 +119,7 @@ def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]
                 changes[at] = change
     place = {id(change.after): at for at, change in changes.items()}
     broken: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for finding in regressions([*changes.values()], policy):
+    for finding in check_changes([*changes.values()], policy).findings:
         if finding.kernel is not None:
             broken[place[id(finding.kernel)]].append((finding.severity, finding.rule))
     for at, each in enumerate(every):

@@ -32,7 +32,7 @@ from spillscan.judging.baseline.model import (
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.file import LIMITS
-from spillscan.judging.rules import Undecided, all_rules, measure, measures, recorded_as, regressions, undecided_changes
+from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, measures, recorded_as
 from spillscan.judging.rules.registers import GROWTH, MAX_GROWTH
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.model.metrics import BY_NAME
@@ -229,7 +229,7 @@ def since(
     least_severe = "note" if policy.fail_on == "note" else "warning"
     worse = [
         replace(finding, baseline_state="worse")
-        for finding in regressions(changes, policy)
+        for finding in check_changes(changes, policy).findings
         if _judges(finding.rule)
         and at_least(finding.severity, least_severe)
         and (id(finding.kernel), recorded_as(finding.rule)) not in said
@@ -237,7 +237,7 @@ def since(
     undecided = [
         each
         for change in (*changes, *unsettled)
-        for each in undecided_changes([change], policy)
+        for each in check_changes([change], policy).undecided
         if _judges(each.rule.id) and _is_recorded(each, change, policy) and (id(each.kernel), each.rule.id) not in said
     ]
     unsure = {identity_of(each.kernel) for each in open_end}

@@ -57,7 +57,7 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
     return (old, new) if alike else None
 
 
-def metrics(found: Sequence[Effect]) -> Iterable[Delta]:
+def effect_metrics(found: Sequence[Effect]) -> Iterable[Delta]:
     """Effects as metrics; if there are several devices, with their names in brackets."""
     for effect in found:
         key = f"[{effect.device}]" if len(found) > 1 else ""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from spillscan.judging.compare.effects import blocks
 from spillscan.judging.compare.pairing import pair
-from spillscan.model import Build, Kernel
+from spillscan.model import Build, Kernel, KernelKey
 from spillscan.model.metrics import find_metric
 from spillscan.model.symbols import natural
 from spillscan.occupancy.launches import Launches, LaunchMap
@@ -18,12 +19,12 @@ ABSENT = "·"
 """Cell text if a build or arch does not have the kernel."""
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class Column(NamedTuple):
     """Build and target of a column."""
 
     build: int
     """Index of the build."""
-    arch: str | None = None
+    arch: str | None
     """Target; ``None`` if unknown."""
 
 
@@ -80,23 +81,20 @@ def matrix(
     builds: Sequence[Build], labels: Sequence[str], metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
     """Matrix of all kernels of ``builds``, paired from each build to the next by :func:`pair`, within their archs."""
-    columns = [
-        Column(build=at, arch=arch)
-        for arch in sorted({kernel.key.arch for build in builds for kernel in build.kernels}, key=natural)
-        for at, build in enumerate(builds)
-        if any(kernel.key.arch == arch for kernel in build.kernels)
-    ]
-    found = _by_arch(_by_build(builds), columns)
+    found = _merged(_rows(builds))
+    present = {column for cells in found for column in cells}
+    columns = sorted(present, key=lambda column: (natural(column.arch), column.build))
     return Matrix(
         builds=tuple(labels),
         columns=tuple(columns),
-        rows=tuple(
-            KernelRow(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
-            for cells in found
-        ),
+        rows=tuple(_row([cells.get(column) for column in columns]) for cells in found),
         metrics=tuple(metrics),
         launches=launches or LaunchMap(),
     )
+
+
+def _row(cells: Sequence[Kernel | None]) -> KernelRow:
+    return KernelRow(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
 
 
 def spread(values: Sequence[int | None]) -> int:
@@ -105,49 +103,40 @@ def spread(values: Sequence[int | None]) -> int:
     return max(known) - min(known) if known else 0
 
 
-Cells = list[Kernel | None]
-
-
-def _by_build(builds: Sequence[Build]) -> list[Cells]:
-    """Cells of each kernel and arch: its record in each build."""
-    rows: list[Cells] = []
+def _rows(builds: Sequence[Build]) -> list[dict[int, Kernel]]:
+    """Records of each kernel and arch by build, in order; each is paired with the latest one before."""
+    rows: list[dict[int, Kernel]] = []
     for at, build in enumerate(builds):
-        latest = [next(cell for cell in reversed(cells) if cell is not None) for cells in rows]
-        place = {id(kernel): cells for kernel, cells in zip(latest, rows, strict=True)}
-        order = {id(kernel): index for index, kernel in enumerate(build.kernels)}
-        fresh = []
-        for before, after, _ in pair(latest, build.kernels, families=False):
-            if after is None:
-                continue
-            if before is None:
-                fresh.append(after)
-            else:
-                place[id(before)][at:] = [after]
-        for cells in rows:
-            cells.extend([None] * (at + 1 - len(cells)))
-        rows += [[*[None] * at, after] for after in sorted(fresh, key=lambda kernel: order[id(kernel)])]
+        latest = [[*row.values()][-1] for row in rows]
+        row_of = {id(kernel): row for kernel, row in zip(latest, rows, strict=True)}
+        older = {
+            id(after): row_of[id(before)]
+            for before, after, _ in pair(latest, build.kernels, families=False)
+            if before is not None and after is not None
+        }
+        for kernel in build.kernels:
+            row = older.get(id(kernel))
+            if row is None:
+                rows.append(row := {})
+            row[at] = kernel
     return rows
 
 
-def _by_arch(rows: list[Cells], columns: Sequence[Column]) -> list[Cells]:
+def _merged(rows: Sequence[dict[int, Kernel]]) -> list[dict[Column, Kernel]]:
     """Rows merged over the archs of a kernel, by symbol; same-named kernels of one arch by unit, then in order."""
-    groups: dict[tuple[bool, str], dict[str | None, list[Cells]]] = {}
-    for cells in rows:
-        kernel = next(cell for cell in cells if cell is not None)
-        group = groups.setdefault((kernel.role == "function", kernel.key.symbol), defaultdict(list))
-        group[kernel.key.arch].append(cells)
-    merged = []
+    groups: dict[tuple[bool, str], list[dict[int, Kernel]]] = defaultdict(list)
+    for row in rows:
+        first = next(iter(row.values()))
+        groups[first.role == "function", first.key.symbol].append(row)
+    merged: list[dict[Column, Kernel]] = []
     for group in groups.values():
-        shared: dict[tuple[str, int], dict[str | None, Cells]] = defaultdict(dict)
-        alone = all(len(same) == 1 for same in group.values())
-        for arch, same in group.items():
-            seen: dict[str, int] = defaultdict(int)
-            for cells in same:
-                unit = "" if alone else next(cell for cell in cells if cell is not None).key.unit
-                shared[unit, seen[unit]][arch] = cells
-                seen[unit] += 1
-        merged += [
-            [by_arch[column.arch][column.build] if column.arch in by_arch else None for column in columns]
-            for by_arch in shared.values()
-        ]
+        keys = [next(iter(row.values())).key for row in group]
+        alone = len({key.arch for key in keys}) == len(keys)
+        seen = Counter[KernelKey]()
+        shared: dict[tuple[str, int], dict[Column, Kernel]] = defaultdict(dict)
+        for row, key in zip(group, keys, strict=True):
+            place = "" if alone else key.unit, seen[key]
+            shared[place].update({Column(build, key.arch): kernel for build, kernel in row.items()})
+            seen[key] += 1
+        merged += shared.values()
     return merged

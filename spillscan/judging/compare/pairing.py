@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.judging.compare.effects import effects, metrics
+from spillscan.judging.compare.effects import effect_metrics, effects
 from spillscan.judging.compare.metrics import (
     by_rank,
     compare,
@@ -67,35 +68,35 @@ def comparison(
     kernel's own target. ``stated``: renames stated by the user.
     """
     base, head = base.named, head.named
-    changes: list[Change] = []
-    unsettled: list[Change] = []
-    recoded: list[Change] = []
-    equal: list[Change] = []
-    launches = launches or LaunchMap()
+    compare_pair = _Comparer(launches or LaunchMap(), devices).change
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
-    known: _Known = {}
     found = paired(base.kernels, head.kernels, stated=stated)
+    by_state: dict[str, list[Change]] = defaultdict(list)
     for before, after in found.same:
-        alike = _changed(before, after, launches, devices, known)
-        if alike is not None:
-            if doubtful or unattached:
-                names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
-                alike = _doubted(alike, names, unattached)
-            (unsettled if alike.state == "unknown" else changes).append(alike)
-        elif other_code(before, after):
-            recoded.append(Change(state="recoded", before=before, after=after))
-        elif all_pairs:
-            equal.append(Change(state="equal", before=before, after=after))
-    for match in found.renamed:
-        change = _changed(match.before, match.after, launches, devices, known)
-        change = change or Change(state="renamed", before=match.before, after=match.after)
-        changes.append(replace(change, state="renamed", evidence=match.evidence))
-    changes += [Change(state="removed", before=kernel, after=None) for kernel in found.gone]
-    changes += [Change(state="added", before=None, after=kernel) for kernel in found.new]
+        change = compare_pair(before, after)
+        if (doubtful or unattached) and change.state in ("changed", "unknown"):
+            names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
+            change = _doubted(change, names, unattached)
+        by_state[change.state].append(change)
+    changes = [
+        *by_state["changed"],
+        *(replace(compare_pair(m.before, m.after), state="renamed", evidence=m.evidence) for m in found.renamed),
+        *(Change(state="removed", before=kernel, after=None) for kernel in found.gone),
+        *(Change(state="added", before=None, after=kernel) for kernel in found.new),
+    ]
     return Comparison(
-        changes=worst_first(changes), unsettled=worst_first(unsettled), recoded=worst_first(recoded), equal=tuple(equal)
+        changes=worst_first(changes),
+        unsettled=worst_first(by_state["unknown"]),
+        recoded=worst_first(by_state["recoded"]),
+        equal=tuple(by_state["equal"]) if all_pairs else (),
     )
+
+
+def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
+    """Change between two records of one kernel; ``None`` if their metrics are known to be equal."""
+    change = _Comparer(launches, devices).change(before, after)
+    return None if change.state in ("recoded", "equal") else change
 
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
@@ -113,67 +114,75 @@ def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
     ``names``: metrics that a same-named kernel may have had. ``kinds``: messages that an earlier one, which names no
     kernel, may have given for this kernel.
     """
-    kept = tuple(metric for metric in change.metrics if metric[0] not in names)
-    appeared = tuple(kind for kind in change.appeared if kind not in kinds)
     left = [metric for metric in change.metrics if metric[0] in names]
-    state = change.state if kept or appeared or change.vanished else "unknown"
-    return replace(change, state=state, metrics=kept, unknown=by_rank((*change.unknown, *left)), appeared=appeared)
-
-
-def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> Change | None:
-    """Change between two records of one kernel; ``None`` if they are known to be equal."""
-    return _changed(before, after, launches, devices, {})
-
-
-_Known = dict[object, tuple[tuple[Delta, ...], tuple[Delta, ...], tuple[Effect, ...]]]
-"""Differing metrics, unknown metrics, and effects, by everything of a pair that they depend on."""
-
-
-def _changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known) -> Change | None:
-    alike = reported_alike(before, after)
-    differing, unknown, found = ((), (), ()) if alike else _differences(before, after, launches, devices, known)
-    appeared, vanished = messages(before, after) if before.advisories or after.advisories else ((), ())
-    differs = bool(differing or appeared or vanished or moved_bounds(before, after))
-    settled = same_code(before, after) or (
-        _settled(after) and ((alike and before.role == after.role) or _settled(before))
+    certain = replace(
+        change,
+        metrics=tuple(metric for metric in change.metrics if metric[0] not in names),
+        unknown=by_rank((*change.unknown, *left)),
+        appeared=tuple(kind for kind in change.appeared if kind not in kinds),
     )
-    if settled and not differs and not unknown:
-        return None
-    return Change(
-        state="changed" if differs else "unknown",
-        before=before,
-        after=after,
-        metrics=differing,
-        unknown=unknown,
-        appeared=appeared,
-        vanished=vanished,
-        effects=found,
-    )
+    return certain if certain.differs else replace(certain, state="unknown")
 
 
-def _differences(
-    before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str], known: _Known
-) -> tuple[tuple[Delta, ...], tuple[Delta, ...], tuple[Effect, ...]]:
-    """(differing metrics, metrics of one side only, effects); kernels with equal records are compared once."""
-    facts = _facts(before, launches), _facts(after, launches)
-    made = known.get(facts) if None not in facts else None
-    if made is None:
-        differing, unknown = compare(before, after)
-        found = effects(before, after, launches, devices) if differing or unknown else ()
-        both = [metric for metric in metrics(found) if None not in metric]
-        one = [metric for metric in metrics(found) if None in metric]
-        made = by_rank((*differing, *both)), by_rank((*unknown, *one)), found
-        if None not in facts:
-            known[facts] = made
-    return made
+_Differences = tuple[tuple[Delta, ...], tuple[Delta, ...], tuple[Effect, ...]]
+"""Differing metrics, metrics that one side reports, and effects."""
 
 
-def _facts(kernel: Kernel, launches: Launches) -> tuple[object, ...] | None:
-    """Everything of a kernel that differences depend on; ``None`` if its code is known, too."""
-    if kernel.sass is not None:
-        return None
-    launch = kernel.launch, launches.launch_of(kernel)
-    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, *launch
+class _Comparer:
+    """Comparison of pairs of kernels at their launches on some devices."""
+
+    def __init__(self, launches: Launches, devices: Sequence[str]) -> None:
+        self._launches, self._devices = launches, devices
+        self._known: dict[object, _Differences] = {}
+        """Differences by everything of a pair that they depend on."""
+
+    def change(self, before: Kernel, after: Kernel) -> Change:
+        """The pair as changed, unknown, recoded (equal metrics, other code) or equal."""
+        alike = reported_alike(before, after)
+        metrics, unknown, found = ((), (), ()) if alike else self._differences(before, after)
+        appeared, vanished = messages(before, after)
+        settled = same_code(before, after) or (
+            _settled(after) and ((alike and before.role == after.role) or _settled(before))
+        )
+        state: Literal["changed", "unknown", "recoded", "equal"] = "equal"
+        if metrics or appeared or vanished or moved_bounds(before, after):
+            state = "changed"
+        elif unknown or not settled:
+            state = "unknown"
+        elif other_code(before, after):
+            state = "recoded"
+        return Change(
+            state=state,
+            before=before,
+            after=after,
+            metrics=metrics,
+            unknown=unknown,
+            appeared=appeared,
+            vanished=vanished,
+            effects=found,
+        )
+
+    def _differences(self, before: Kernel, after: Kernel) -> _Differences:
+        """Differences of two records; those with equal records are compared once."""
+        facts = self._facts(before), self._facts(after)
+        known = self._known.get(facts) if None not in facts else None
+        if known is None:
+            differing, unknown = compare(before, after)
+            found = effects(before, after, self._launches, self._devices) if differing or unknown else ()
+            reached = [*effect_metrics(found)]
+            both = [metric for metric in reached if None not in metric]
+            one = [metric for metric in reached if None in metric]
+            known = by_rank((*differing, *both)), by_rank((*unknown, *one)), found
+            if None not in facts:
+                self._known[facts] = known
+        return known
+
+    def _facts(self, kernel: Kernel) -> tuple[object, ...] | None:
+        """Everything of a kernel that differences depend on; ``None`` if its code is known, too."""
+        if kernel.sass is not None:
+            return None
+        launch = kernel.launch, self._launches.launch_of(kernel)
+        return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, *launch
 
 
 def _settled(kernel: Kernel) -> bool:

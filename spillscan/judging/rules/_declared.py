@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -62,6 +62,10 @@ It returns ``None`` if the input does not report them.
 """
 
 
+_Find = Callable[[Any, Terms], Iterable[Said]]
+_Unknown = Callable[[Any, Terms], str]
+
+
 class Check(Struct, frozen=True, kw_only=True):
     """A rule and its functions.
 
@@ -81,11 +85,15 @@ class Check(Struct, frozen=True, kw_only=True):
     measure: Measure | None = None
     """Values by which findings get worse; without them, a baseline knows a finding as a whole, or not at all."""
 
+    def functions(self, by: Judged) -> tuple[_Find | None, _Unknown | None]:
+        """Functions for the findings in a ``build`` or ``change``, and for why it is undecided."""
+        return (self.find, self.unknown) if by == "build" else (self.find_change, self.unknown_change)
+
     @property
     def judges(self) -> tuple[Judged, ...]:
         """Inputs that the rule checks: builds, changes, or both."""
-        both: tuple[tuple[Judged, object], ...] = (("build", self.find), ("change", self.find_change))
-        return tuple(name for name, function in both if function is not None)
+        names: tuple[Judged, ...] = ("build", "change")
+        return tuple(name for name in names if self.functions(name)[0] is not None)
 
     def is_asked(self, terms: Terms, by: Judged) -> bool:
         """Whether the rule applies to a ``build``, or to a ``change``, under these terms."""

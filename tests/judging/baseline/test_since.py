@@ -18,7 +18,7 @@ from spillscan.judging.baseline.recording import Since, since
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
-from spillscan.judging.rules import check, recorded_as, regressions
+from spillscan.judging.rules import check, check_changes, recorded_as
 from spillscan.model import Build, Kernel, LaunchBounds, Usage
 from spillscan.model.units import Unit
 from spillscan.reports.report import Report
@@ -72,7 +72,7 @@ def test_it_is_what_diff_finds(before: dict, after: dict, launched: bool) -> Non
     spilling = {each.kernel.key.symbol for each in check(head, policy).findings}
     wanted = sorted(
         (each.kernel.key.symbol, each.rule, each.message)
-        for each in regressions(changes, policy)
+        for each in check_changes(changes, policy).findings
         if each.severity != "note" and not (recorded_as(each.rule) == "spill" and each.kernel.key.symbol in spilling)
     )
     found = became(head, parse(text, "b.yaml"), policy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -52,12 +52,12 @@ def launch_map(entry: tuple[str, object] | None) -> LaunchMap:
     return LaunchMap(() if entry is None else (entry,))  # type: ignore[arg-type]
 
 
-def regressions(changes: Iterable[Change]) -> list[Finding]:
-    return rules.regressions(changes, Policy())
+def regressions(changes: Sequence[Change]) -> list[Finding]:
+    return [*rules.check_changes(changes, Policy()).findings]
 
 
-def undecided_changes(changes: Iterable[Change], fail_on: str) -> list[tuple[Kernel, str]]:
-    found = rules.undecided_changes(changes, Policy())
+def undecided_changes(changes: Sequence[Change], fail_on: str) -> list[tuple[Kernel, str]]:
+    found = rules.check_changes(changes, Policy()).undecided
     return [(each.kernel, each.reason) for each in found if at_least(each.severity, fail_on)]
 
 
@@ -133,7 +133,7 @@ def pairs(draw: st.DrawFn, code: bool = False) -> tuple[Kernel, Kernel]:
 def severity(before: Kernel, after: Kernel, launches: LaunchMap) -> int:
     """Rank of the most severe finding, or of what is not decided; -1 where there is none."""
     compared = comparison(Build(kernels=(before,)), Build(kernels=(after,)), launches)
-    undecided = rules.undecided_changes((*compared.changes, *compared.unsettled), Policy())
+    undecided = rules.check_changes((*compared.changes, *compared.unsettled), Policy()).undecided
     found = (*regressions(compared.changes), *undecided)
     return max((SEVERITIES.index(each.severity) for each in found), default=-1)
 
@@ -330,7 +330,9 @@ def test_changed_launch_bounds_leave_the_launch_open(
     (effect,) = effects(before, after, Bounds(threads))
     assert effect.blocks == expected
     assert bool(effect.unknown) == (expected is None)
-    found = rules.regressions(diff(Build(kernels=(before,)), Build(kernels=(after,)), Bounds(threads)), Policy())
+    found = rules.check_changes(
+        diff(Build(kernels=(before,)), Build(kernels=(after,)), Bounds(threads)), Policy()
+    ).findings
     assert [each.rule for each in found] == ["register-growth" if expected is None else "blocks-lost"]
     assert ("launch bounds" in found[0].message) == (expected is not None)
 

@@ -86,11 +86,11 @@ def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule
     for limits in ({each.name: value for each in rule.limits} for value in (1, None)):
         policy = Same(rules.Terms(limits=limits))
         judgement = rules.check(Build(kernels=(silent,)), policy)
-        found = [*judgement.findings, *rules.regressions([change], policy)]
+        found = [*judgement.findings, *rules.check_changes([change], policy).findings]
         assert rule.id not in {each.rule for each in found}
         for judged, undecided in (
             ("build", judgement.undecided),
-            ("change", rules.undecided_changes([change], policy)),
+            ("change", rules.check_changes([change], policy).undecided),
         ):
             reasons = [each.reason for each in undecided if each.rule == rule]
             open_end = judged in {limit.judges for limit in rule.limits} and any(limits.values())
@@ -141,9 +141,9 @@ def test_a_rule_that_is_added_changes_no_other_answer(one_more: Callable[[], Non
     def answers() -> list[Any]:
         judgements = [rules.check(build, policy) for build in (head, coded)]
         findings = [each for judgement in judgements for each in judgement.findings]
-        findings += rules.regressions(changes, policy)
+        findings += rules.check_changes(changes, policy).findings
         undecided = [each for judgement in judgements for each in judgement.undecided]
-        undecided += rules.undecided_changes(changes, policy)
+        undecided += rules.check_changes(changes, policy).undecided
         kernels = (*head.kernels, *coded.kernels)
         measured = [rules.measure(rule, kernel, policy.terms_of(kernel)) for rule in ids for kernel in kernels]
         return [
@@ -220,7 +220,7 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
         pairs = (*found.changes, *found.recoded, *found.equal)
         texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
         found = marked(found, code_changes(pairs, texts))
-        return rules.regressions((*found.changes, *found.equal), policy)
+        return rules.check_changes((*found.changes, *found.equal), policy).findings
     return list(rules.check(head, policy).findings)
 
 

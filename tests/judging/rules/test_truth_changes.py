@@ -31,11 +31,11 @@ def test_a_change(row: dict[str, Any]) -> None:
     policy = Policy((from_options(row.get("options", {}), (), launches),))
     compared = comparison(build(row["before"]), build(row["after"]), policy, all_pairs=True)
     pairs = (*compared.changes, *compared.unsettled, *compared.equal)
-    found = rules.regressions(pairs, policy)
+    found = rules.check_changes(pairs, policy).findings
     if row.get("found") == "no trade-off":
         assert not {"blocks-traded"} & {each.rule for each in found}
         assert any(each.severity == "error" for each in found)
         return
     assert {each.rule: [each.severity, each.message] for each in found} == row.get("found", {})
-    undecided = {each.rule.id: each.reason for each in rules.undecided_changes(pairs, policy)}
+    undecided = {each.rule.id: each.reason for each in rules.check_changes(pairs, policy).undecided}
     assert undecided == row.get("undecided", {})

@@ -191,7 +191,7 @@ def test_more_dynamic_shared_memory_of_the_same_code_is_a_change(caches: dict[st
     after = replace(before, launch=replace(before.launch, **more))
     changes = diff(Build(kernels=(before,)), Build(kernels=(after,)))
     assert ("dynamic_shared_bytes", 32, 100_000) in changes[0].metrics
-    assert [each.rule for each in rules.regressions(changes, Policy())] == ["blocks-lost", "shared-growth"]
+    assert [each.rule for each in rules.check_changes(changes, Policy()).findings] == ["blocks-lost", "shared-growth"]
     assert diff(Build(kernels=(before,)), Build(kernels=(before,))) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from spillscan import scan
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy import Policy
-from spillscan.judging.rules import check, regressions
+from spillscan.judging.rules import check, check_changes
 from spillscan.model import Build, serialize
 from spillscan.model.code import SassStats
 from spillscan.reading.machine.spillmap import registers_of
@@ -104,7 +104,7 @@ def test_other_numbers_are_a_warning(form: str) -> None:
     changes = comparison(base, Build(kernels=tuple(kernels))).changes
     assert {change.kernel.key.symbol for change in changes} == NAMES - {"too_many"}
     assert {metric for change in changes for metric in change.metrics} == {("role_registers[1]", 24, 32)}
-    found = regressions(changes, Policy())
+    found = check_changes(changes, Policy()).findings
     assert {(each.rule, each.severity) for each in found} == {("setmaxnreg-lost", "warning")}
 
 

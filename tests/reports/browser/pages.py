@@ -61,7 +61,7 @@ def compared(older: str = "demo/base.log", newer: str = "demo/head.log", *rename
     """What ``diff`` reports, of the demo or of others."""
     base, head = build(older), build(newer)
     changes = comparison(base, head, stated=renamed).changes
-    findings = tuple(rules.regressions(changes, Policy()))
+    findings = tuple(rules.check_changes(changes, Policy()).findings)
     return Report(kind="diff", base=base, build=head, changes=tuple(changes), findings=findings)
 
 
