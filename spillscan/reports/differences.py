@@ -165,11 +165,11 @@ def _alike(change: Change, metrics: Sequence[Delta]) -> object:
     """Key that is equal for archs of one kernel with equal rows."""
     kernel = change.kernel
     before = change.before.named_by if change.before is not None else None
-    brief = _brief(kernel) if change.state in ("added", "removed") else ""
+    about = brief(kernel) if change.state in ("added", "removed") else ""
     effects = [effect for effect in change.effects if effect.blocks]
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
-    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, brief, residency, moved,
+    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, about, residency, moved,
             change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
@@ -310,8 +310,8 @@ def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) ->
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         place = held_by(entry, report)
-        brief = _brief(kernel) + (f", in {printable(place, words.LONGEST_NAME)}" if place else "")
-        yield [*lead, change.state, brief, "", ""], RED if spills else ""
+        about = brief(kernel) + (f", in {printable(place, words.LONGEST_NAME)}" if place else "")
+        yield [*lead, change.state, about, "", ""], RED if spills else ""
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
@@ -348,7 +348,9 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
 
 def _figures(change: Change) -> list[Delta]:
     """Metrics of a change that the table shows."""
-    shown = [metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and _worth(metric)]
+    shown = [
+        metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and worth_showing(metric)
+    ]
     stacks = [metric[1:] for metric in shown if metric[0] in ("stack_bytes", "cumulative_stack_bytes")]
     if len(stacks) > len(set(stacks)):  # equal without calls
         shown = [metric for metric in shown if metric[0] != "cumulative_stack_bytes"]
@@ -356,7 +358,8 @@ def _figures(change: Change) -> list[Delta]:
     return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
 
 
-def _worth(metric: Delta) -> bool:
+def worth_showing(metric: Delta) -> bool:
+    """Whether the metric is shown; small memory footprints are not."""
     name, before, after = metric
     return not name.startswith(_FOOTPRINT) or max(before or 0, after or 0) >= WORTH_SHOWING_BYTES
 
@@ -370,7 +373,8 @@ def _color(metric: Delta) -> str:
     return RED if after > before else GREEN
 
 
-def _brief(kernel: Kernel) -> str:
+def brief(kernel: Kernel) -> str:
+    """``40 registers, spills 8 B``: a kernel that only one build has."""
     usage = kernel.usage
     registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
     return registers + (f", spills {sum(kernel.spills):,} B" if kernel.spills and any(kernel.spills) else "")

@@ -120,9 +120,9 @@ def _group(label: str, parts: Sequence[_Part], depth: int, *, compared: bool) ->
 def lines(whole: SizeGroup, most: int | None, style: Style) -> Iterator[str]:
     """Table of the sums with their changes or shares; ``most``: subgroups shown of each group."""
     compared = whole.base_bytes is not None
-    heads = ("what", "stored", "change", "unpacked", "change") if compared else ("what", "stored", "", "unpacked")
+    heads = ("part", "stored", "change", "unpacked", "change") if compared else ("part", "stored", "", "unpacked")
     rows: list[Row] = [(cells, "") for cells in _rows(whole, whole, 0, most)]
-    yield from table(heads, rows, style, ("what",))
+    yield from table(heads, rows, style, ("part",))
 
 
 def _rows(group: SizeGroup, whole: SizeGroup, depth: int, most: int | None) -> Iterator[list[str]]:

@@ -20,7 +20,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.code_changes import code_lines
 from spillscan.reports.formats import text
 from spillscan.reports.page.code import code_of
-from spillscan.reports.page.columns import Summaries, columns, sorted_by
+from spillscan.reports.page.columns import columns, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document
@@ -59,7 +59,6 @@ _LONGEST_TITLE = 120
 
 def payload(report: Report) -> dict[str, Any]:
     """Data for the views of :mod:`spillscan.reports.page`, in the order of use."""
-    summaries = Summaries(report.launches)
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
     found: dict[str, Any] = {
@@ -67,7 +66,7 @@ def payload(report: Report) -> dict[str, Any]:
         "tool": f"spillscan {__version__}",
         "kind": report.kind,
         "views": _views(report),
-        "overview": overview(report.build, summaries),
+        "overview": overview(report.build),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
     if report.kind != "scan":
@@ -80,7 +79,7 @@ def payload(report: Report) -> dict[str, Any]:
         rules = sorted({finding.rule for finding in report.findings})
         texts = explanations("rules")
         found["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
-    found["kernels"] = columns(kernels, summaries, report.names)
+    found["kernels"] = columns(kernels, report.names)
     first = [index[id(each.worst)] for each in report.first]
     if report.details.code:
         found["code"] = _code(report, kernels, first)
@@ -101,7 +100,7 @@ def payload(report: Report) -> dict[str, Any]:
             for change in report.changes
             if change.before is not None and id(change.after) in index
         }
-        found |= details(kernels, summaries.of, before if report.kind == "diff" else None, first)
+        found |= details(kernels, report.launches, before, first)
     return found
 
 

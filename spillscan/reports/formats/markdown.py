@@ -115,13 +115,13 @@ def _scan(report: Report) -> Iterator[str]:
 
 
 def _first(report: Report) -> Iterator[str]:
-    """Folded list of what to fix first, as in ``advise``."""
+    """Folded list of first fixes, as in ``advise``."""
     lines = []
     for each in report.first[:_FIRST]:
         lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
         said = facts(report.advice(each))
         lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
-    yield from _folded_list("what to fix first", lines)
+    yield from _folded_list("first fixes", lines)
 
 
 # ---- check and diff -----------------------------------------------------------------------------------------------

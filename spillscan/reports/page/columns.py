@@ -17,18 +17,11 @@ from spillscan.model.metrics import BY_NAME, PRINTED, Metric, find_metric
 from spillscan.model.symbols import demangle, namespace
 from spillscan.naming import Key, Names, symbol_of
 from spillscan.naming.identity.symbol import canonical
-from spillscan.occupancy.binding import LABELS
-from spillscan.occupancy.launches import Launches
-from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip, printable
 from spillscan.reports.page.document import packed
 
-FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS = 1, 2, 4, 8, 16, 32, 64
-"""Flags of a kernel, in this order.
-
-Device function; known only from a message; ambiguous metrics; registers before the link; occupancy at the best block
-size; occupancy is an upper bound; block size from launch bounds.
-"""
+FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL = 1, 2, 4, 8
+"""Flags of a kernel: device function; known only from a message; ambiguous metrics; registers before the link."""
 LONGEST_NAME, LONGEST_ARCH, LONGEST_UNIT, LONGEST_LEGEND = 120, 24, 300, 300
 """Characters shown of names, archs, units and legends; the full name is shown on demand."""
 
@@ -46,18 +39,14 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
     return found
 
 
-def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> dict[str, Any]:
+def columns(kernels: Sequence[Kernel], called: Names) -> dict[str, Any]:
     """Columns of the kernels, in the given order; ``None`` for values that the input does not report."""
-    arches, units, limiters, files, callers = Texts(), Texts(), Texts(), Texts(), Texts()
-    families, namespaces = Texts(), Texts()
+    arches, units, files, callers, families, namespaces = (Texts() for _ in range(6))
     binaries = (each.origins[0].input for each in kernels if each.origins and each.origins[0].format == "binary")
     several = len(set(binaries)) > 1
     symbols = [kernel.named_by for kernel in kernels]
     keys = {key: number for number, key in enumerate(dict.fromkeys(symbols))}
     full = [demangle(symbol_of(key)) for key in keys]
-    asked = [summaries.of(kernel) for kernel in kernels]  # kernels that share a summary share its cells
-    known = {number: _residency(found, limiters) for number, found in {id(each): each for each in asked}.items()}
-    residency = [known[id(found)] for found in asked]
     shown = _shown(kernels)
     code = shown.pop(_CODE_BYTES, None)
     return {
@@ -69,10 +58,7 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "unit": units.numbers([_object(kernel, several) for kernel in kernels], lambda unit: clip(unit, LONGEST_UNIT)),
         "file": files.numbers([source_of(kernel) for kernel in kernels], _base_of),
         "caller": callers.numbers([each.caller for each in kernels], lambda key: key and shown_name(key, called)),
-        "flags": [_flags(kernel) | sure for kernel, (sure, *_) in zip(kernels, residency, strict=True)],
-        "occupancy": [share for _, share, _, _ in residency],
-        "limiter": [limiter for _, _, limiter, _ in residency],
-        "bound": [bound for *_, bound in residency],
+        "flags": [_flags(kernel) for kernel in kernels],
         **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
         "figures": [
             {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
@@ -87,7 +73,6 @@ def columns(kernels: Sequence[Kernel], summaries: Summaries, called: Names) -> d
         "callers": callers.texts,
         "arches": arches.texts,
         "units": units.texts,
-        "limiters": limiters.texts,
         "full": packed([(printable(symbol_of(key)), printable(name)) for key, name in zip(keys, full, strict=True)]),
     }
 
@@ -100,21 +85,7 @@ def _object(kernel: Kernel, several: bool) -> str:
     return kernel.origins[0].input + (":" if unit and not unit.startswith("#") else "") + unit
 
 
-def _residency(found: Summary | None, limiters: Texts) -> tuple[int, int | None, int | None, int | None]:
-    """Flags, occupancy in thousandths, number of the limiters' text, and limiter; 0 or ``None`` if unknown."""
-    if found is None:
-        return 0, None, None, None
-    bound = LIMITERS.index(binds(found))
-    if found.occupancy is None:
-        return 0, None, None, bound
-    flags = ASSUMED if found.assumed else AT_MOST if found.at_most else 0
-    share = whole(1000 * found.occupancy.fraction, bool(flags))
-    flags |= BY_BOUNDS if found.by_bounds else 0
-    return flags, share, limiters.number(found.cells["limiter"] or "unknown"), bound
-
-
 def _flags(kernel: Kernel) -> int:
-    """Flags that come from the kernel's record, not from its occupancy."""
     return (
         {"entry": 0, "function": FUNCTION, "unknown": UNKNOWN_ROLE}[kernel.role]
         | (AMBIGUOUS if kernel.confidence == "ambiguous" else 0)
@@ -182,18 +153,8 @@ def _family(base: str) -> str:
     return clip(base, LONGEST_NAME) or "(no name)"
 
 
-def shown_namespace(key: Key) -> str:
-    """Namespace of a kernel."""
-    return _namespace(demangle(symbol_of(key)))
-
-
 def _namespace(name: str) -> str:
     return clip(namespace(name), LONGEST_NAME)
-
-
-def shown_file(kernel: Kernel) -> str:
-    """File name of a kernel's source; empty if unknown."""
-    return _base_of(source_of(kernel))
 
 
 def _base_of(path: str) -> str:
@@ -224,48 +185,3 @@ class Texts:
         texts = {value: shown(value) for value in dict.fromkeys(values)}
         found = {value: None if text is None else self.number(text) for value, text in texts.items()}
         return [found[value] for value in values]
-
-
-LIMITERS = (
-    *("registers", "shared memory", "block slots", "barriers", "several", "warp slots", "cannot launch", "unknown"),
-)
-"""Limiters of a kernel, those that its code can change first."""
-
-
-class Summaries:
-    """Occupancy of kernels, computed once per distinct input: builds have many kernels and few distinct values."""
-
-    def __init__(self, launches: Launches) -> None:
-        self._launches = launches
-        self._found: dict[tuple[object, ...], Summary] = {}
-        self._of: dict[int, Summary | None] = {}
-        """Summaries by the ``id`` of a kernel of the report."""
-
-    def of(self, kernel: Kernel) -> Summary | None:
-        """Residency of ``kernel``; ``None`` for a device function, which is never launched."""
-        if id(kernel) not in self._of:
-            self._of[id(kernel)] = self._asked(kernel)
-        return self._of[id(kernel)]
-
-    def _asked(self, kernel: Kernel) -> Summary | None:
-        if kernel.role == "function":
-            return None
-        launch = self._launches.launch_of(kernel)
-        question = (kernel.usage, kernel.key.arch, launch)
-        if question not in self._found:
-            self._found[question] = summarise(kernel.usage, kernel.key.arch, launch)
-        return self._found[question]
-
-
-def binds(found: Summary | None) -> str:
-    """Limiter, one of :data:`LIMITERS`; warp slots win ties, since then fewer resources would not help."""
-    if found is None or found.occupancy is None:
-        return "unknown"
-    if not found.occupancy.can_launch:
-        return "cannot launch"
-    names = set(found.limiters)
-    if "warps" in names:
-        return "warp slots"
-    if len(names) == 1 and (name := LABELS[names.pop()]) in LIMITERS:
-        return name
-    return "several" if names else "unknown"

@@ -6,7 +6,7 @@ A spill map is a strip of a kernel's code with marks for local-memory accesses a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, get_args
 
@@ -14,10 +14,12 @@ from spillscan.model import Kernel
 from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
 from spillscan.occupancy import text as words
 from spillscan.occupancy.binding import LABELS
-from spillscan.occupancy.summary import Summary, percent
+from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
+from spillscan.reports.page.columns import Texts
 
 MARKS = 1000
 """Positions along the strip; in longer kernels, a mark covers all accesses at its position."""
@@ -140,7 +142,7 @@ FINE = 12
 
 def details(
     kernels: Sequence[Kernel],
-    summary_of: Callable[[Kernel], Summary | None],
+    launches: Launches,
     before: Mapping[int, Kernel] | None = None,
     first: Sequence[int] = (),
 ) -> dict[str, Any]:
@@ -151,7 +153,7 @@ def details(
     ``first`` get their maps before the others. ``before``: kernels of the older build by the index of their successor;
     the result's ``before`` has their subjects by the same index, if these differ.
     """
-    numbered = _Subjects(summary_of)
+    numbered = _Subjects(launches)
     found: list[list[Any]] = [[numbered.number(kernel)] for kernel in kernels]
     room, drawn = MAP_BYTES, 0
     for number in dict.fromkeys((*first, *range(len(kernels)))):
@@ -161,41 +163,34 @@ def details(
             room -= len(json.dumps(shown, separators=(",", ":"))) if shown else 0
             drawn += 1
             found[number].append(shown or False)
-    made: dict[str, Any] = {
-        "subjects": numbered.subjects,
-        "details": found,
-    }
-    if before is not None:
-        earlier = {number: numbered.number(kernel) for number, kernel in before.items()}
-        made["before"] = {
-            number: old
-            for number, old in earlier.items()
-            if old not in {-1, found[number][0]} and "result" in numbered.subjects[old]
-        }
-    return made
+    earlier = {number: numbered.number(kernel) for number, kernel in (before or {}).items()}
+    subjects = numbered.subjects
+    other = {at: old for at, old in earlier.items() if old not in {-1, found[at][0]} and "result" in subjects[old]}
+    return {"subjects": subjects, "details": found, "before": other}
 
 
 class _Subjects:
-    """Distinct residencies by number."""
+    """Distinct residencies by number; builds have many kernels and few distinct values."""
 
-    def __init__(self, summary_of: Callable[[Kernel], Summary | None]) -> None:
-        self.subjects: list[dict[str, Any]] = []
-        self._summary_of = summary_of
-        self._numbers: dict[str, int] = {}
-        self._asked: dict[int, tuple[Summary, int]] = {}
+    def __init__(self, launches: Launches) -> None:
+        self._launches = launches
+        self._numbers: dict[object, int] = {}
+        self._texts = Texts()
 
     def number(self, kernel: Kernel) -> int:
         """Index of the kernel's residency; -1 if it is never launched."""
-        summary = self._summary_of(kernel)
-        if summary is None:
+        if kernel.role == "function":
             return -1
-        if id(summary) not in self._asked:
-            said = subject(summary)
-            number = self._numbers.setdefault(json.dumps(said), len(self.subjects))
-            if number == len(self.subjects):
-                self.subjects.append(said)
-            self._asked[id(summary)] = summary, number
-        return self._asked[id(summary)][1]
+        launch = self._launches.launch_of(kernel)
+        question = kernel.usage, kernel.key.arch, launch
+        if question not in self._numbers:
+            self._numbers[question] = self._texts.number(json.dumps(subject(summarise(*question))))
+        return self._numbers[question]
+
+    @property
+    def subjects(self) -> list[dict[str, Any]]:
+        """All residencies so far."""
+        return list(map(json.loads, self._texts.texts))
 
 
 LONGEST_REASON = 200
@@ -205,19 +200,21 @@ LONGEST_REASON = 200
 def subject(summary: Summary) -> dict[str, Any]:
     """Residency of one kernel on its own device, as display texts; empty ones are omitted.
 
-    ``limits``: for each resource its name, the blocks per SM that it allows, and whether it is a limiter. Without
-    ``result`` the residency is unknown, and ``unknown`` says why. ``assumed``: the launch is unknown, and the values
-    are those of the block size that fills an SM best.
+    ``share``: occupancy in thousandths, and ``occupancy`` its text. ``limits``: for each resource its name, the blocks
+    per SM that it allows, and whether it is a limiter. Without ``result`` the residency is unknown, and ``unknown``
+    says why. ``assumed``: the launch is unknown, and the values are those of the block size that fills an SM best.
     """
     found = summary.occupancy
     said: dict[str, Any] = {"unknown": clip(summary.unknown, LONGEST_REASON), "notes": list(_notes(summary))}
+    said |= {name: summary.cells[name] for name in ("occupancy", "limiter")}
     if found is not None:
         said |= {
             "title": words.title(found.configuration.device),
             "launch": words.inputs(found.configuration),
             "result": words.result(found),
-            "share": percent(found.fraction),
+            "share": whole(1000 * found.fraction, summary.at_most),
             "assumed": summary.assumed,
+            "mark": _mark(summary),
             "limits": [
                 [LABELS[name], "no limit" if blocks is None else f"{blocks:,}", name in found.limiters]
                 for name, blocks in found.limits.items()
@@ -226,16 +223,19 @@ def subject(summary: Summary) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value}
 
 
+def _mark(summary: Summary) -> str:
+    """Meaning of the sign before the values; empty without one."""
+    if summary.at_most:
+        return f"≤ {'block size' if summary.assumed else 'dynamic shared memory'} unknown"
+    return "~ at the block size of its launch bounds" if summary.by_bounds else ""
+
+
 def _notes(summary: Summary) -> list[str]:
     """Caveats about the values."""
     notes = []
     found, local = summary.occupancy, summary.local_memory
     if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
         notes.append("The input gives no barriers: 1 is taken.")
-    if summary.by_bounds:
-        notes.append("The block size is that of its launch bounds.")
-    if summary.at_most and not summary.assumed:
-        notes.append("Its dynamic shared memory is not known: drawn is the most that fits, without any.")
     if local is not None and local.matters and local.total_bytes is not None:
         notes.append(
             f"Its stack of {local.stack_bytes:,} B a thread reserves {size(local.total_bytes)} on one {local.gpu}"

@@ -113,7 +113,7 @@ def test_axe_finds_nothing_serious_in_a_kernel(
 
 def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site) -> None:
     tab = browse(site["code"])
-    assert tab.text("#first") == "What to fix first"
+    assert tab.text("#first") == "First fixes"
     assert tab.text(".first .who").startswith("array_and_spills sm_80 · spills 160 B stores, 160 B loads")
     assert tab.texts(".first dt")[:3] == ["lines", "cause", "try"]
     tab.page.locator(".first a").first.click()

@@ -67,8 +67,8 @@ def test_the_overview_tells_the_figures_of_the_log(site: Site, browse: Open) -> 
     assert "608 B stored and 432 B reloaded" in tab.text(".headline p")
     assert tab.texts(".limit-head b") == ["sm_80", "sm_90a"]
     assert tab.texts(".worst tbody tr")[0] == "model::gemm<8> sm_80 64 304 216 ≤50 % registers 4, 2 spilling"
-    label = tab.page.locator("svg[role=img]").get_attribute("aria-label") or ""
-    assert label.startswith("Registers per thread of 12 kernels")
+    label = tab.page.locator("svg[role=group]").first.get_attribute("aria-label") or ""
+    assert label.startswith("Registers per thread against occupancy")
     tab.page.locator(".keys a", has_text="registers").first.click()
     assert tab.text(".tally") == "2 of 12 kernels"
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.model import Kernel, KernelKey, Launch, Usage
 from spillscan.model.code import SassStats
-from spillscan.occupancy.summary import Summary, summarise
+from spillscan.occupancy.launches import LaunchMap
+from spillscan.occupancy.summary import summarise
 from spillscan.reading.machine.spillmap import where
 from spillscan.reports.page.details import MAP_BYTES, _notes, details, spill_map, subject
 from tests.conftest import FIXTURES
@@ -29,10 +30,6 @@ def kernels() -> dict[str, Kernel]:
 @pytest.fixture(scope="module")
 def spilling(kernels: dict[str, Kernel]) -> Kernel:
     return kernels["array_and_spills"]
-
-
-def summary_of(kernel: Kernel) -> Summary | None:
-    return None if kernel.role == "function" else summarise(kernel.usage, kernel.key.arch)
 
 
 def places(map_: dict[str, Any]) -> list[tuple[int, str, str, int]]:
@@ -109,7 +106,7 @@ def test_a_known_launch_has_its_limits() -> None:
     launch = Launch(threads_per_block=256, source="policy")
     found = subject(summarise(Usage(registers=72, barriers=1), "sm_90", launch))
     assert "assumed" not in found
-    assert (found["title"], found["share"]) == ("sm_90 (Hopper GH100)", "37.5 %")
+    assert (found["title"], found["share"]) == ("sm_90 (Hopper GH100)", 375)
     assert found["result"] == "3 blocks/SM, 24 of 64 warps, occupancy 37.5 %, limited by registers"
     assert found["limits"][:3] == [
         ["warp slots", "8", False],
@@ -137,21 +134,20 @@ def test_kernels_of_equal_figures_share_a_subject() -> None:
         Kernel(key=KernelKey(symbol=f"k{number}", arch="sm_90"), role="entry", usage=Usage(registers=8 * (number % 4)))
         for number in range(4000)
     ]
-    known = {registers: summarise(Usage(registers=registers), "sm_90") for registers in (0, 8, 16, 24)}
-    found = details(many, lambda kernel: known[kernel.usage.registers or 0])
+    found = details(many, LaunchMap())
     assert [row[0] for row in found["details"][:5]] == [0, 1, 2, 3, 0]
     assert len(found["subjects"]) == 4
     assert len(json.dumps(found["details"])) < 4000 * 6
 
 
 def test_device_functions_are_never_launched(spilling: Kernel) -> None:
-    [row] = details([replace(spilling, role="function")], summary_of)["details"]
+    [row] = details([replace(spilling, role="function")], LaunchMap())["details"]
     assert row[0] == -1
     assert row[1]["totals"]
 
 
 def test_maps_take_no_more_than_their_share(spilling: Kernel) -> None:
-    rows = details([spilling] * 1000, summary_of)["details"]
+    rows = details([spilling] * 1000, LaunchMap())["details"]
     taken = sum(len(json.dumps(row[1], separators=(",", ":"))) for row in rows if row[1])
     assert 0.9 * MAP_BYTES < taken < 1.1 * MAP_BYTES
     assert rows[0][1]
@@ -165,7 +161,7 @@ def test_local_memory_of_which_nothing_is_reported_is_no_map() -> None:
         usage=Usage(registers=32),
         sass=SassStats(instructions=4, code_bytes=64, opcodes=(("EXIT", 4),)),
     )
-    assert details([bare], summary_of)["details"] == [[0]]
+    assert details([bare], LaunchMap())["details"] == [[0]]
 
 
 def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
@@ -173,14 +169,17 @@ def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
         return Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=Usage(registers=registers))
 
     kernels = [reported(64), reported(64), reported(64)]
-    found = details(kernels, summary_of, {0: reported(96), 1: reported(64), 2: reported(None)})
+    found = details(kernels, LaunchMap(), {0: reported(96), 1: reported(64), 2: reported(None)})
     assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
     assert "96 registers" in found["subjects"][found["before"][0]]["launch"]
-    assert "before" not in details(kernels, summary_of)
+    assert not details(kernels, LaunchMap())["before"]
 
 
 def test_the_memory_that_a_stack_reserves_is_noted() -> None:
     local: Any = SimpleNamespace(matters=True, total_bytes=910 << 20, stack_bytes=4312, gpu="A100", multiprocessors=108)
-    of_kernel: Any = {"occupancy": None, "local_memory": local, "by_bounds": False, "at_most": False}
+    of_kernel: Any = {
+        "occupancy": None,
+        "local_memory": local,
+    }
     said = "Its stack of 4,312 B a thread reserves 910 MiB on one A100 (108 SMs)."
     assert _notes(SimpleNamespace(**of_kernel)) == [said]  # type: ignore[arg-type]

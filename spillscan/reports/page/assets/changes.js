@@ -12,7 +12,7 @@
     const state = filters.state("changes", GROUPS, "family", { q: "", state: "", severity: "", arch: "", family: "", file: "", object: "" });
     const rows = alike(changes.rows);
     // The largest value of each figure: bars of one figure are on one scale.
-    const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...(row.unknown || [])]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
+    const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...row.unknown]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
     const orders = changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]]);
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
     const list = h("div", {});
@@ -36,7 +36,7 @@
 
   // What changed alike for several archs of one kernel is one row.
   function alike(rows) {
-    const key = (row) => JSON.stringify([row.name, row.state, row.severity, row.figures, row.unknown, row.registers, row.spills, row.old, row.appeared, of("object", row)]);
+    const key = (row) => JSON.stringify([row.name, row.state, row.severity, row.figures, row.unknown, row.about, row.symbols, row.appeared, of("object", row)]);
     return filters.grouped(rows, key).map(([, archs]) => ({ ...archs[0], archs }));
   }
 
@@ -106,15 +106,14 @@
   function change(payload, row, open, scale, by, within = "") {
     const { metrics } = payload.changes;
     const archs = row.archs.map(({ arch, kernel }, at) => [at ? ", " : "", at ? store.anchor(kernel, arch || "arch unknown") : arch || "arch unknown"]);
-    const figures = [...row.figures, ...(row.unknown || [])];
+    const figures = [...row.figures, ...row.unknown];
     const rest = figures.filter(([at]) => !metrics[at].main);
     const pairs = (some) => some.map(([at, before, after]) => pair(metrics[at], before, after, scale[at]));
     return h("li", {},
       h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs, row.library ? ` in ${row.library}` : null)),
-        row.state === "renamed" ? renamed(row) : row.because || row.state !== "changed" ? h("p", { class: "quiet" }, row.because || row.state) : null),
+        row.state === "renamed" ? renamed(row) : row.state !== "changed" ? h("p", { class: "quiet" }, row.state) : null),
       h("div", { class: "what" },
-        !figures.length && row.registers !== undefined ? h("p", { class: "quiet" }, row.registers === null ? "registers not reported" : count(row.registers, "register"),
-          row.spills && row.spills[0] + row.spills[1] ? h("span", { class: "bad" }, `, spills ${number(row.spills[0])} B stores, ${number(row.spills[1])} B loads`) : "") : null,
+        row.state === "added" || row.state === "removed" ? h("p", { class: "quiet" }, row.about) : null,
         rest.length < figures.length ? pairs(figures.filter(([at]) => metrics[at].main)) : null,
         rest.length === figures.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
         row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
@@ -123,8 +122,8 @@
   }
 
   function renamed(row) {
-    return [h("p", { class: "quiet" }, "renamed: ", h("b", {}, row.because)),
-      fold(`was ${row.old}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, h("code", {}, row.old), h("code", {}, row.new)))];
+    return [h("p", { class: "quiet" }, "renamed: ", h("b", {}, row.about)),
+      fold(`was ${row.symbols[0]}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, row.symbols.map((each) => h("code", {}, each))))];
   }
 
   // Two bars, before and after, on the scale of all of the figure, with their figures.

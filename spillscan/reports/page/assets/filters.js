@@ -13,7 +13,7 @@ const filters = (() => {
 
   const of = {
     arch: store.arch,
-    limiter: store.bound,
+    limiter: store.limiter,
     severity: (i) => worst[i],
     kernel: store.name,
     family: store.family,
@@ -22,7 +22,7 @@ const filters = (() => {
     object: store.unit,
   };
   // Of all kernels: the texts of a field, as the columns have each once.
-  const LISTS = { kernel: columns.names, arch: columns.arches, family: columns.families, namespace: columns.namespaces, file: columns.files, object: columns.units };
+  const LISTS = { kernel: columns.names, arch: columns.arches, family: columns.families, limiter: store.limiters, namespace: columns.namespaces, file: columns.files, object: columns.units };
   const all = (field) => LISTS[field] || columns.id.map((_, i) => of[field](i));
 
   // The state of a list: grouped and in the order that the report was asked for, else by `by`; "none" is not at all.

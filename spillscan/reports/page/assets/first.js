@@ -1,4 +1,4 @@
-// What to fix first: what fails, with the way on; families by weight, each with line, cause and fix; what a rule's name means; why a kernel grew.
+// First fixes: failing findings with their next step, then families by spill cost; explanations of rules; causes of growth.
 const first = (() => {
 
   // Headings that repeat stand once.
@@ -17,7 +17,7 @@ const first = (() => {
     if (!first.length) return null;
     const [fails, spills, others] = ["found", "spills", "occupancy"].map((about) => first.filter((each) => each.about === about));
     const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
-    return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "What to fix first"),
+    return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "First fixes"),
       fails.length ? list(fails, 1) : null,
       spills.length ? [h("p", { class: "quiet" }, "By spill cost: bytes, tenfold per enclosing loop."), list(spills, fails.length + 1)] : null,
       others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
@@ -30,7 +30,7 @@ const first = (() => {
   }
 
   // Why a kernel's registers or spills grew, and what became of its code, where anything says it.
-  const grown = (payload, index) => [listed(payload.why?.[index], "why", "Why it grew"), listed(payload.became?.[index], "became", "What became of its code")];
+  const grown = (payload, index) => [listed(payload.why?.[index], "why", "Causes of growth"), listed(payload.became?.[index], "became", "Code changes")];
 
   function listed(lines, name, title) {
     const open = (line) => line.startsWith("not known: ") || line.startsWith("not proven ");

@@ -6,6 +6,6 @@ spillscan.view("history", ({ summary, tables }, id, box) => {
     state, [], (fits) => shown.map((each) => {
       const rows = each.rows.filter((row) => fits(row.join(" ").toLowerCase()));
       const made = rows.length ? table.made({ ...each, rows }) : h("p", { class: "quiet" }, "none fits");
-      return each.folded ? h("details", {}, h("summary", {}, `${each.title} (${number(rows.length)})`), made) : h("section", {}, h("h2", {}, each.title), made);
+      return each.folded ? h("details", { class: "tables" }, h("summary", {}, `${each.title} (${number(rows.length)})`), made) : h("section", {}, h("h2", {}, each.title), made);
     }));
 });

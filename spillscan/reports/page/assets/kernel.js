@@ -24,8 +24,7 @@ spillscan.view("kernel", (payload, id, box) => {
     });
     const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
       store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
-      store.flag(i, store.ASSUMED) ? "≤ block size unknown" : store.flag(i, store.AT_MOST) ? "≤ dynamic shared memory unknown" : "",
-      store.flag(i, store.BY_BOUNDS) ? "the block size is that of its launch bounds" : ""].filter(Boolean);
+      store.subject(i)?.mark].filter(Boolean);
     return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),
       h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, arch || "")),
       notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,

@@ -15,7 +15,7 @@
     words("arch", "arch", store.arch, columns.arches),
     ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
     figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
-    words("limiter", "limited by", store.limiter, columns.limiters),
+    words("limiter", "limited by", store.limiter, store.limiters),
     ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
   const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));

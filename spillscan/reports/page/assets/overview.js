@@ -2,23 +2,23 @@
 (() => {
   const WORST = 10, FIRST = 6, MORE = 100;
   const TILES = 40; // of a treemap; the rest is one
-  const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers",
-    "several": "several", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
-  const PLACES = { "several": "several at once", "unknown": "unknown" };
+  const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
   const MOST_BARS = 8; // families whose limits are drawn
   const section = (id, title, ...parts) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), parts);
   const keys = (...pairs) => h("ul", { class: "keys" }, pairs.map(([hue, text]) => h("li", {}, h("i", { class: `fill fill-${hue}` }), text)));
 
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
-    const said = all.registers.quiet.some(Boolean) || all.registers.spill.some(Boolean);
+    const said = store.columns.occupancy.some((share) => share !== null);
     const drawn = all.kernels.count > 1;
     add(box, headline(all), all.kernels.count ? worst(all) : null, first.section(payload), payload.findings ? findings(payload) : null,
-      said ? drawn && h("div", { class: "grid pictures" }, limits(all), histogram(all.registers), scatter()) : all.kernels.count ? silent(all) : null,
+      said ? drawn && h("div", { class: "grid pictures" }, limits(), scatter()) : all.kernels.count ? silent(all) : null,
       drawn && areas(), understood(all, payload.verdict));
   });
 
-  function headline({ kernels: { count: total, spilling, stores, loads, silent }, functions, ambiguous, not_final: open }) {
+  function headline({ kernels: { count: total, spilling, stores, loads, silent }, functions }) {
+    const flagged = (bit) => store.columns.flags.filter((flags) => flags & bit).length;
+    const ambiguous = flagged(store.AMBIGUOUS), open = flagged(store.NOT_FINAL);
     const spill = (some, all, noun) => [h("b", { class: "bad" }, number(some)), ` of ${count(all, noun)} ${some === 1 ? "spills" : "spill"}`];
     const called = !spilling && !silent && functions.spilling; // a kernel spills where it calls one
     const said = !total ? "The input names no kernel"
@@ -51,48 +51,39 @@
   }
 
   // Nothing to draw of occupancy.
-  function silent(all) {
-    return section("limits", "What limits occupancy",
-      h("p", {}, `Not known: the input reports no registers of ${all.registers.unreported === 1 ? "its kernel" : `its ${number(all.registers.unreported)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries do.`),
-      h("p", { class: "quiet" }, all.arches.map((each) => `${each.arch || "arch unknown"}: ${count(each.count, "kernel")}`).join(" · ")));
+  function silent({ kernels }) {
+    return section("limits", "Limiters", h("p", {}, `Unknown: the input has no registers of ${kernels.count === 1 ? "its kernel" : `its ${number(kernels.count)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries have them.`),
+      h("p", { class: "quiet" }, filters.grouped(launched(), store.arch).map(([arch, some]) => `${arch || "arch unknown"}: ${count(some.length, "kernel")}`).join(" · ")));
   }
 
+  const launched = () => store.columns.id.map((_, i) => i).filter((i) => !store.flag(i, store.FUNCTION));
+
   // By arch, or by the families that have most kernels.
-  function limits({ arches, limiters }) {
+  function limits() {
     const state = controls.state({ limits: "arch" }, { limits: ["arch", "family"] });
-    const bar = (label, kernels, bound) => {
-      const parts = limiters.map((name, at) => ({ name, n: bound[at] })).filter(({ n }) => n);
+    const bar = ([label, some]) => {
+      const parts = filters.grouped(some, store.limiter).sort((a, b) => b[1].length - a[1].length);
       return h("div", { class: "limit" },
-        h("div", { class: "limit-head" }, h("b", {}, label || `${state.limits} unknown`), h("span", { class: "quiet" }, count(kernels, "kernel"))),
-        h("div", { class: "stack", "aria-hidden": "true" }, parts.map(({ name, n }) => h("span", { class: `fill fill-${COLORS[name]}`, style: { "flex-grow": n } }))),
-        keys(...parts.map(({ name, n }) => [COLORS[name], [h("a", { href: link("table", "", { ...(label ? { [state.limits]: label } : {}), limiter: name }) }, PLACES[name] || name), ` ${number(n)}`]])));
+        h("div", { class: "limit-head" }, h("b", {}, label || `${state.limits} unknown`), h("span", { class: "quiet" }, count(some.length, "kernel"))),
+        h("div", { class: "stack", "aria-hidden": "true" }, parts.map(([name, { length }]) => h("span", { class: `fill fill-${COLORS[name] || "several"}`, style: { "flex-grow": length } }))),
+        keys(...parts.map(([name, { length }]) => [COLORS[name] || "several", [h("a", { href: link("table", "", { ...(label ? { [state.limits]: label } : {}), limiter: name }) }, name), ` ${number(length)}`]])));
     };
     const place = h("div", {});
     const fill = () => {
-      const families = state.limits === "family" ? filters.grouped(store.columns.id.map((_, i) => i).filter(store.bound), store.family).sort((a, b) => b[1].length - a[1].length) : [];
-      place.replaceChildren(...(state.limits === "family" ? families.slice(0, MOST_BARS).map(([label, some]) => bar(label, some.length, limiters.map((name) => some.filter((i) => store.bound(i) === name).length)))
-        : arches.map(({ arch, count: kernels, bound }) => bar(arch, kernels, bound))));
-      if (families.length > MOST_BARS) place.append(h("p", { class: "note" }, h("a", { href: link("table", "", { by: "family" }) }, `${count(families.length - MOST_BARS, "more family", "more families")}`)));
+      const groups = filters.grouped(launched(), filters.of[state.limits]);
+      if (state.limits === "family") groups.sort((a, b) => b[1].length - a[1].length);
+      else groups.sort((a, b) => filters.collator.compare(a[0], b[0]));
+      place.replaceChildren(...groups.slice(0, MOST_BARS).map(bar));
+      if (groups.length > MOST_BARS) place.append(h("p", { class: "note" }, h("a", { href: link("table", "", { by: state.limits }) }, `${number(groups.length - MOST_BARS)} more`)));
     };
     fill();
     const choice = filters.several("family") ? controls.form(state, fill, controls.chips(state, "limits", "By", [["arch", "arch"], ["family", "family"]])) : null;
-    return section("limits", "What limits occupancy", choice, place, arches.some((each) => each.assumed) ? h("p", { class: "note" }, "Upper bounds if the block size is unknown (set ", h("code", {}, "--launch"), ").") : null);
+    return section("limits", "Limiters", choice, place, payload.subjects.some(({ assumed }) => assumed) ? h("p", { class: "note" }, "Upper bounds if the block size is unknown (set ", h("code", {}, "--launch"), ").") : null);
   }
 
   const across = { most: 256, ticks: [0, 32, 64, 96, 128, 160, 192, 224, 256], name: "registers per thread" };
   const within = (step, at) => `${at * step + 1}-${(at + 1) * step}`;
   const said = (n, spill) => `${count(n, "kernel")}${spill ? `, of which ${number(spill)} ${spill === 1 ? "spills" : "spill"}` : ""}`;
-
-  function histogram({ step, quiet, spill, unreported }) {
-    const sums = quiet.map((n, i) => n + spill[i]);
-    const bar = (place, i, from, to, hue) => (to > from ? svg("rect", { x: place.x(i * step) + 1, width: Math.max(1, place.x(step) - place.x(0) - 2), y: place.y(to), height: place.y(from) - place.y(to), class: `fill-${hue}` }) : null);
-    const { node } = chart.drawn((width) => chart.axes(width, { height: 230, across, up: { most: Math.max(...sums) },
-      label: `Registers per thread of ${count(filters.summed(sums), "kernel")}, by steps of ${step}; the fullest step has ${number(Math.max(...sums))}`,
-      parts: (place) => sums.map((n, i) => (n ? svg("g", { class: "opens", onclick: () => { location.hash = link("table", "", { registers: within(step, i) }); } },
-        svg("title", {}, `${within(step, i).replace("-", " to ")} registers: ${said(n, spill[i])}`), bar(place, i, 0, spill[i], "spill"), bar(place, i, spill[i], n, "registers")) : null)) }));
-    return section("registers", "Registers per thread", spill.some(Boolean) ? keys(["registers", "no spills"], ["spill", "spills"]) : keys(["registers", "kernels"]), node,
-      unreported ? h("p", { class: "note" }, `${count(unreported, "kernel")} without registers in the input.`) : null);
-  }
 
   // A disc a step of registers and an occupancy, its area the number of kernels; it leads to those registers.
   function scatter() {
@@ -100,7 +91,7 @@
     const { registers, occupancy } = store.columns;
     const known = registers.map((_, i) => i).filter((i) => registers[i] !== null && occupancy[i] !== null);
     const step = (i) => Math.max(0, Math.ceil(registers[i] / STEP) - 1);
-    const discs = filters.grouped(known, (i) => [step(i), occupancy[i], store.mark(i)].join())
+    const discs = filters.grouped(known, (i) => [step(i), occupancy[i], store.occupancy(i)].join())
       .map(([, some]) => [some[0], some.length, some.filter(store.spilled).length]).sort((a, b) => b[1] - a[1]);
     if (discs.length < 2) return null;
     const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each disc leads to its kernels",
@@ -108,7 +99,7 @@
       parts: ({ x, y }) => discs.map(([i, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step(i)) }) },
         svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${said(n, spill)}`),
         svg("circle", { cx: x((step(i) + .5) * STEP), cy: y(occupancy[i]), r: Math.max(2.5, 14 * Math.sqrt(n / discs[0][1])), class: `fill-${spill ? "spill" : "registers"} disc` }))) }));
-    return section("scatter", "Occupancy by registers", keys(["registers", "none spills"], ["spill", "some spill"]), node);
+    return section("scatter", "Occupancy by registers", keys(["registers", "no spills"], ["spill", "spills"]), node);
   }
 
   // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
@@ -130,7 +121,7 @@
       place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each leads to its kernels`));
     };
     fill();
-    return section("areas", "Where the bytes are", controls.form(state, fill,
+    return section("areas", "Sizes", controls.form(state, fill,
       sizes.length > 1 ? controls.chips(state, "of", "Of", sizes.map(([name]) => [name, name])) : null, kinds.length > 1 ? controls.chips(state, "by", "By", kinds) : null),
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
@@ -158,14 +149,14 @@
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
     const all = payload.overview;
-    const open = all.kernels.silent + all.functions.silent + all.ambiguous + all.not_final + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
+    const open = all.kernels.silent + all.functions.silent + store.columns.flags.filter((flags) => flags & (store.AMBIGUOUS | store.NOT_FINAL)).length + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
     const understands = read.lines ? "Every line of the tools was understood" : "All of it was read";
     const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");
-    return section("issues", doubt ? "Not understood, or in doubt" : "What was read",
+    return section("issues", doubt ? "Input issues" : "Input",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",
         unknown ? h("b", {}, `Not understood: ${unknown}.`) : doubt ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
-      note ? h("p", { class: "note" }, note) : null,
+      note ? h("p", { class: "note" }, marked(note)) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
       more > 0 ? h("p", { class: "quiet" }, `${number(more)} more, less severe; -f json lists all.`) : null);

@@ -18,7 +18,7 @@ spillscan.view("size", ({ title, tree }, id, box) => {
   const inside = (each, at) => (inner(each).length ? link("size", [...path, at].join(".")) : null);
   const tiles = groups.map((each, at) => ({ size: each.stored_bytes, label: each.label, value: bytes(each.stored_bytes), title: `${each.label}: ${said(each)}`, tone: at, href: inside(each, at) }));
   const columns = [
-    { label: "what", cell: (each, at) => (inside(each, at) ? h("a", { href: inside(each, at) }, each.label) : each.label) },
+    { label: "part", cell: (each, at) => (inside(each, at) ? h("a", { href: inside(each, at) }, each.label) : each.label) },
     ...measures.flatMap(([head, key]) => [{ label: head, num: true, cell: (each) => bytes(each[key]) }, ...(compared ? [{ label: "change", num: true, cell: (each) => change(each, key) }] : [])]),
   ];
   if (!compared) columns.splice(2, 0, { label: "of all", num: true, cell: (each) => `${(100 * each.stored_bytes / (tree.stored_bytes || 1)).toFixed(1)}%` });

@@ -1,7 +1,7 @@
 // The kernels as columns: kernel i is row i of every list. Full names are unpacked when they are asked for.
 const store = (() => {
   const columns = payload.kernels;
-  const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8, ASSUMED = 16, AT_MOST = 32, BY_BOUNDS = 64;
+  const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8;
   let numbers = null;
   let full = null;
 
@@ -10,12 +10,12 @@ const store = (() => {
   const unit = (i) => columns.units[columns.unit[i]];
   const family = (i) => columns.families[columns.family[columns.symbol[i]]];
   const flag = (i, bit) => (columns.flags[i] & bit) !== 0;
-  const limiter = (i) => (columns.limiter[i] === null ? null : columns.limiters[columns.limiter[i]]);
-  const bound = (i) => (columns.bound[i] === null ? null : payload.overview.limiters[columns.bound[i]]);
-  // As the kernel's own page says it; ≤ where it is a bound, ~ where the block size is that of launch bounds.
-  const mark = (i) => (flag(i, ASSUMED | AT_MOST) ? "≤" : flag(i, BY_BOUNDS) ? "~" : "");
-  const occupancy = (i) => (columns.occupancy[i] === null ? null
-    : `${mark(i)}${payload.subjects[payload.details[i][0]].share}`);
+  // Residency of a kernel; undefined for a device function, which is never launched.
+  const subject = (i) => payload.subjects[payload.details[i][0]];
+  columns.occupancy = columns.id.map((_, i) => subject(i)?.share ?? null);
+  const limiter = (i) => subject(i) && (subject(i).limiter || "unknown");
+  const limiters = [...new Set((payload.subjects || []).map((each) => each.limiter || "unknown"))];
+  const occupancy = (i) => subject(i)?.occupancy ?? null;
   const spilled = (i) => (columns.stores[i] || 0) + (columns.loads[i] || 0);
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
@@ -38,8 +38,8 @@ const store = (() => {
   // A kernel as a link; what an older build alone has is no kernel of this page.
   const anchor = (i, text) => (i === null ? text : h("a", { href: link(i), title: name(i) }, text ?? name(i)));
 
-  return { columns, name, arch, unit, family, flag, limiter, bound, mark, occupancy, spilled, registers, role, find, names, link, anchor,
-    AMBIGUOUS, NOT_FINAL, ASSUMED, AT_MOST, BY_BOUNDS };
+  return { columns, name, arch, unit, family, flag, subject, limiter, limiters, occupancy, spilled, registers, role, find, names, link, anchor,
+    FUNCTION, AMBIGUOUS, NOT_FINAL };
 })();
 
 // Text that goes to the clipboard, of which a page from a server without TLS knows nothing.

@@ -1,16 +1,16 @@
-// A sweep: what each register cap costs in spills and gives in resident blocks, kernel by kernel.
+// A sweep: spills and resident warps of each setting, kernel by kernel.
 (() => {
   const SHOWN = 12;
 
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
-    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} best points other than as built`] : "Nothing was swept"),
-      h("p", {}, "Each point is one compilation: what it spills, and how much of it an SM holds at once. Fewer spilled bytes and more warps are better: bottom right."))],
+    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} a better setting than the build's`] : "No kernels"),
+      h("p", {}, "Best: no other setting has as few spills and as many resident warps. The best corner is bottom right."))],
     state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
 
-  const spills = { y: ({ spill_bytes: spill }) => spill, up: "spilled B per thread" };
+  const spills = { y: ({ spill_bytes: spill }) => spill, up: "spills, B per thread" };
   const WARPS = { ...spills, x: ({ warps }) => warps, across: "resident warps per SM" };
   const BLOCKS = { ...spills, x: ({ blocks }) => blocks, across: "resident blocks per SM" };
   const REGISTERS = { ...spills, x: ({ registers }) => registers, across: "registers per thread" };
@@ -19,7 +19,7 @@
     const across = [WARPS, BLOCKS].find(({ x }) => points.every((point) => point.registers === null || x(point) !== null)) || REGISTERS;
     const placed = points.every(({ registers, blocks }) => registers === null || blocks !== null);
     const columns = [
-      { label: "point", cell: ({ label }) => label },
+      { label: "setting", cell: ({ label }) => label },
       { label: "registers", num: true, cell: ({ registers }) => number(registers) },
       { label: "spills, B", num: true, cell: ({ spill_bytes: spill }) => number(spill), tone: ({ spill_bytes: spill }) => (spill ? "bad" : "") },
       { label: placed ? "blocks/SM" : "warps/SM", num: true, cell: ({ blocks, warps }) => (placed ? number(blocks) : warps === null ? "–" : `≤${number(warps)}`) },
@@ -27,8 +27,8 @@
     ];
     return h("section", { class: "sweep" }, h("h2", {}, name, " ", h("span", { class: "quiet" }, arch || "")), facts.map((fact) => h("p", {}, fact)),
       h("div", { class: "pair-up" },
-        h("div", {}, drawn(points, across)),
-        table({ title: `Points of ${name}`, rows: points, columns, mark: ({ best }) => (best ? "best" : null) })));
+        points.some((point) => across.x(point) !== null && across.y(point) !== null) ? h("div", {}, drawn(points, across)) : null,
+        table({ title: `Settings of ${name}`, rows: points, columns, mark: ({ best }) => (best ? "best" : null) })));
   }
 
   const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks`;

@@ -19,17 +19,15 @@ function growing(name, list, items, make, step = 50, first = step) {
   return [list, more];
 }
 
-// `over`: [label, columns it spans] above the heads; `mark(row)`: a class of the row; `foot`: cells below.
-function table({ title, columns, rows, kind = null, step = 50, over = null, caption = null, foot = null, mark = () => null }) {
+// `mark(row)`: a class of the row.
+function table({ title, columns, rows, kind = null, step = 50, mark = () => null }) {
   const tone = (column, row) => [column.num ? "num" : "", column.tone && row !== undefined ? column.tone(row) : ""].filter(Boolean).join(" ") || null;
-  const cell = (row, line) => (column, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: tone(column, row), style: column.style ? column.style(row) : null },
+  const cell = (row, line) => (column, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: tone(column, row) },
     column.cell ? column.cell(row, line) : row[at]);
   const [body, more] = growing(title, h("tbody", {}), rows, (row, line) => h("tr", { class: mark(row) }, columns.map(cell(row, line))), step);
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: kind },
-    caption ? h("caption", { class: "quiet" }, caption) : null,
-    h("thead", {}, over ? h("tr", {}, h("td", {}), over.map(([label, colspan]) => h("th", { scope: "colgroup", colspan, class: "num" }, label))) : null,
-      h("tr", {}, columns.map((column) => h(column.label ? "th" : "td", { scope: column.label ? "col" : null, class: tone(column), title: column.title || null }, column.label)))),
-    body, foot ? h("tfoot", {}, h("tr", {}, foot.map((text, at) => h(at ? "td" : "th", { scope: at ? null : "row", class: at ? "num" : null }, text)))) : null)), more);
+    h("thead", {}, h("tr", {}, columns.map((column) => h(column.label ? "th" : "td", { scope: column.label ? "col" : null, class: tone(column), title: column.title || null }, column.label)))),
+    body)), more);
 }
 
 // What Python made a table of: {title, heads, words, rows}; words say which columns hold no figures.
