@@ -90,7 +90,7 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     call = ("diff", str(tmp_path / "old"), str(tmp_path / "new"))
     (lines,) = page(tmp_path, *call)["why"].values()
     assert "toolkit: CUDA 12.8.93 → 13.5.37" in lines
-    assert lines[-1].startswith("not known: ")
+    assert lines[-1].startswith("unknown: ")
     capsys.readouterr()
     main([*call, "-f", "markdown"])
     said = capsys.readouterr().out

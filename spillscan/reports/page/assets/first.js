@@ -33,7 +33,7 @@ const first = (() => {
   const grown = (payload, index) => [listed(payload.why?.[index], "why", "Causes of growth"), listed(payload.became?.[index], "became", "Code changes")];
 
   function listed(lines, name, title) {
-    const open = (line) => line.startsWith("not known: ") || line.startsWith("not proven ");
+    const open = (line) => line.startsWith("unknown: ");
     return lines && h("section", { class: "why", "aria-labelledby": name }, h("h2", { id: name }, title),
       h("ol", {}, lines.filter((line) => !open(line)).map((line) => h("li", {}, printable(line)))), lines.filter(open).map((line) => h("p", { class: "quiet" }, printable(line))));
   }
