@@ -18,7 +18,7 @@ from spillscan.builds.compilation import holds_device_code, parse, split
 from spillscan.output.errors import InputError
 
 _MOST_BYTES = 1 << 30
-_AGAIN = "let the build system write it again"
+_AGAIN = "regenerate it with the build system"
 _VERSION = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 
 
@@ -72,11 +72,13 @@ def commands(path: str) -> list[Command]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a list of compilations: {error}", _AGAIN) from None
+        raise InputError(f"{path} is not a compilation database: {error}", _AGAIN) from None
     top = os.path.dirname(os.path.abspath(path))
     by_object = {each.object or each.source: each for each in (_command(entry, top) for entry in entries) if each}
     if not by_object:
-        raise InputError(f"{path} names no compilation of CUDA code, of {len(entries):,}", "give that of the CUDA part")
+        raise InputError(
+            f"{path} names no compilation of CUDA code, of {len(entries):,}", "give the one of the CUDA code"
+        )
     return list(by_object.values())
 
 

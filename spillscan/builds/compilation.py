@@ -22,7 +22,7 @@ _NO_MACHINE_CODE = re.compile(
     r"--?(?:ptx|cuda|optix-ir|preprocess|dryrun|dlto|version|help|device-link|dlink|lib)"
     r"|-E|-M{1,2}|--generate-(?:nonsystem-)?dependencies|-fsyntax-only|-emit-llvm|-cc1|-S|-V|-h"
 )
-"""Options with which a compiler makes no machine code, or only links; with ``-MD`` and similar options it still
+"""Options with which a compiler produces no machine code, or only links; with ``-MD`` and similar options it still
 does."""
 _LTO, _REAL = re.compile(r"\blto_\d"), re.compile(r"\bsm_\d")
 _OUTPUT = re.compile(r"--output-file=(.+)|-o(?!dir|pt)=?(.+)")

@@ -80,7 +80,7 @@ def _of_failed(call: Call, calls: Sequence[Call]) -> Iterator[_Gap]:
     if any(each.repeats(call) for each in later):
         return
     if call.status is None:
-        yield "unfinished-unit", f"the compilation of {call.name} began and never ended"
+        yield "unfinished-unit", f"the compilation of {call.name} never finished"
     elif call.status < 0:
         yield "unfinished-unit", f"the compilation of {call.name} was killed by {_end(call.status)}"
     else:
@@ -100,7 +100,7 @@ def _of_output(output: Output, only_there: bool) -> Iterator[_Gap]:
         yield "stale-unit", f"has code of {shown(output.older_than)} from before it was compiled again"
     elif not os.path.exists(output.path):
         if only_there:
-            yield "changed-input", "is gone, and no call reported its GPU code"
+            yield "changed-input", "is gone, and no compiler call reported its GPU code"
     elif not output.is_as_it_was:
         yield "changed-input", "was changed after the build: build again under `spillscan run`"
 

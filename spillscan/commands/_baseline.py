@@ -177,12 +177,12 @@ class Gate(NamedTuple):
             return found
         if result.unheld:
             message = (
-                f"{self.path} records no registers of {count(result.unheld, 'kernel')} by whose growth the gate is to"
-                f" judge; {self._offer('write')} on the accepted build brings it up"
+                f"{self.path} records no registers of {count(result.unheld, 'kernel')}, so their growth cannot be"
+                f" checked; run {self._offer('write')} on the accepted build"
             )
             found.append(Gap(code="not-comparable", message=message, hides=("registers",)))
         if result.fewer:
-            message = f"{self.path} knows {_named(result.fewer)} that the build does not have"
+            message = f"{self.path} lists {_named(result.fewer)} that the build does not have"
             found.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
         missing = [each for each in result.unreported if each.severity != "off" and at_least(each.severity, fail_on)]
         if missing:
@@ -285,7 +285,7 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
     if not os.path.lexists(path):
         command = f"spillscan baseline write {arguments}".rstrip()
-        raise UsageError(f"cannot read {path}: No such file or directory", f"`{command}` makes one")
+        raise UsageError(f"cannot read {path}: No such file or directory", f"`{command}` creates one")
     return parse(read_text(path, LONGEST_BYTES, "a baseline"), path)
 
 

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     import spillscan
 
-_HELP = "what the fixture spillscan_build reads: logs, libraries, folders"
+_HELP = "inputs of the fixture spillscan_build: logs, libraries, folders"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -118,11 +118,11 @@ def _check_call(arguments: argparse.Namespace, by_arch: bool) -> None:
     if by_arch:
         for option, given in (("--with", arguments.also), ("--sort", arguments.sort), ("--device", arguments.device)):
             if given:
-                raise UsageError(f"{option} has no meaning in a table", f"leave {option} or --by arch out")
+                raise UsageError(f"{option} does not apply to a table", f"leave {option} or --by arch out")
         if len(arguments.inputs) == 1 and arguments.gated:
-            raise UsageError("one build cannot have regressed", "give an older build before it, or use spillscan check")
+            raise UsageError("a regression needs two builds", "give an older build before it, or use spillscan check")
     elif len(arguments.inputs) == 1:
-        raise UsageError("one build has nothing to compare with", "give BASE and HEAD, or --by arch")
+        raise UsageError("a diff needs two builds", "give BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:
         raise UsageError(
             count(len(arguments.inputs), "build"),

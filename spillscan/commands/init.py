@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs)
     commands = tuple(map(_one_command, arguments.build)) or tuple(dict.fromkeys(_recorded(inputs)))
     if not commands:
-        raise UsageError("the command that builds is unknown", "record it: spillscan run -- COMMAND; or give --build")
+        raise UsageError("no build command is recorded", "record it: spillscan run -- COMMAND; or give --build")
     job = jobs.Job(
         commands=commands,
         install=arguments.install or jobs.installed_from() or "<SPILLSCAN>",

@@ -56,7 +56,7 @@ _KEYS = {
     "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
 }
 """Keys of --set for one configuration."""
-_NEEDED = "needed are a device, --threads and --registers"
+_NEEDED = "a device, --threads and --registers are required"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -283,7 +283,7 @@ def _launch(launch: Launch | None) -> Launch | None:
     if launch is not None:
         counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
         if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
-            raise ValueError(f"a launch of {launch.threads_per_block} threads that cannot be")
+            raise ValueError(f"a launch of {launch.threads_per_block} threads, which is impossible")
     return launch
 
 
@@ -295,17 +295,17 @@ def sass_of(found: SassJson) -> SassStats:
     moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
     moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.weight, each.depth or 0)]
     if not all(0 <= line.share <= 1 for line in found.lines):
-        raise ValueError("a share that is not from 0 to 1")
+        raise ValueError("a share outside of 0 to 1")
     set_to = [number for role in found.roles for number in (role.address, role.registers) if number is not None]
     for number in (*places, *moved, *set_to):
         if number < 0:
-            raise ValueError(f"{number} where a number of 0 or more belongs")
+            raise ValueError(f"{number} where a number of 0 or more is expected")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
     local = LocalTraffic(kept=groups, kept_lines=found.lines, evidence=found.evidence, flow=found.flow, frame=frame)
     total, spill = local.total, local.spill
     sums = (total.stores, total.loads, spill.stores, spill.loads)
     if sums != (found.stl_count, found.ldl_count, found.spill_store_count, found.spill_load_count):
-        raise ValueError("accesses to local memory that do not add up")
+        raise ValueError("counts of local-memory accesses that do not add up")
     return copied(
         SassStats,
         found,

@@ -87,7 +87,7 @@ def scan(
         if refused is not None:
             raise InputError(f"{refused.origin}: {refused.message}", "disassemble code of a later arch")
         if remains := next((issue for issue in total.issues if issue.hidden), None):
-            hint = f"`spillscan explain {remains.code}` says what to do"
+            hint = f"`spillscan explain {remains.code}` explains it"
             raise InputError(f"{remains.origin}: {remains.message}", hint)
         raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
     return build_of(total)

@@ -164,7 +164,7 @@ class _Worker:
             self._process = 0
             how = f"was killed by signal {-code}" if code < 0 else "failed"
             what = f"{self._failure}: a process that had a part of it {how}"
-            raise SpillscanError(what, "is there memory enough?") from None
+            raise SpillscanError(what, "check that the machine has enough memory") from None
         if isinstance(message, Exception):
             raise message
         return message

@@ -108,7 +108,7 @@ def test_a_shell_command(project: Path) -> None:
     ("words", "says"),
     [
         ([], "no build is recorded; first: spillscan run -- COMMAND"),
-        (["build.log"], "the command that builds is unknown; record it: spillscan run -- COMMAND"),
+        (["build.log"], "no build command is recorded; record it: spillscan run -- COMMAND"),
     ],
 )
 def test_what_is_missing(words: list[str], says: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> Non
     log = b'a.cu(3): error: identifier "x" is undefined\n1 error detected in the compilation of "a.cu".\n'
     result = run("check", "-", stdin=log)
     assert_one_clear_line(result)
-    assert b"`spillscan explain build-failed` says what to do" in result.stderr
+    assert b"`spillscan explain build-failed` explains it" in result.stderr
     assert b"Fix the build first" in run("explain", "build-failed").stdout
 
 

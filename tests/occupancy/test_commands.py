@@ -112,7 +112,7 @@ def test_bad_input_is_one_line_and_exit_2(capsys, changes, says):
 
 
 def test_what_is_missing(capsys):
-    needed = "needed are a device, --threads and --registers"
+    needed = "a device, --threads and --registers are required"
     for words, what in (
         (["sm_80", "--threads", "128"], "--registers is missing; " + needed),
         (["sm_80"], "--registers is missing; " + needed),

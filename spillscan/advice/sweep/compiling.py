@@ -140,7 +140,7 @@ class Module:
                     mark = b"" if old else setting.attribute.encode()
                     Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
                 if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
-                    raise FailedError("another limit comes last")
+                    raise FailedError("a later option sets another limit")
                 self._written[setting] = self._front_end(steps), steps.ptxas, AS_IS if old else setting
         return self._written[setting]
 
@@ -237,7 +237,7 @@ class Workshop:
         runs = (step for step in steps if _tool(step) == "ptxas")
         made = [next(word[6:] for word in step if word.startswith("-arch=")) for step in runs]
         if not made:
-            raise InputError(f"the command of {unit.path} makes no machine code", "compile with -arch=sm_90")
+            raise InputError(f"the command of {unit.path} produces no machine code", "compile with -arch=sm_90")
         return made
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:

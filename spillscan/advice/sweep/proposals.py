@@ -52,7 +52,7 @@ def no_more_blocks(now: Occupancy) -> str:
         return "it cannot launch: " + "; ".join(now.reasons)
     if now.can_launch and now.limiters and "registers" not in now.limiters:
         return f"limited by {limited_by(now.limiters)}, not by registers"
-    return "" if bounds_for_more_blocks(now) else "no fewer registers bring another block"
+    return "" if bounds_for_more_blocks(now) else "no lower register count gains a block"
 
 
 def refusal(kernel: Kernel, command: str) -> str:
@@ -61,7 +61,7 @@ def refusal(kernel: Kernel, command: str) -> str:
     ``command`` is the argument of ``sweep`` that would compile it; empty if unknown.
     """
     if kernel.role == "function":
-        return "it is not a kernel: bounds belong to the kernels that call it"
+        return "not a kernel: set bounds on the kernels that call it"
     if kernel.sass is not None and kernel.sass.roles:
         return "setmaxnreg gives its warps their registers, not launch bounds"
     if not command:
@@ -69,7 +69,7 @@ def refusal(kernel: Kernel, command: str) -> str:
         named = next((file for file in (kernel.source, kernel.key.unit) if file and file.endswith((".cu", ".ptx"))), "")
         if not named:
             return f"its source is unknown, and {record}"
-        return record if os.path.isfile(named) else f"{named} is not here, and {record}"
+        return record if os.path.isfile(named) else f"{named} was not found, and {record}"
     if not kernel.key.arch:
         return "its arch is unknown"
     try:

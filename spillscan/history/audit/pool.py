@@ -152,5 +152,5 @@ def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:
     elif deaths + 1 < _MOST_DEATHS:
         yield from _alone(pool, batch, deaths + 1)
     else:
-        reason = f"{batch.items[0].uri} cannot be read: each process that read it died; is there memory enough?"
+        reason = f"{batch.items[0].uri} cannot be read: each process that read it died (out of memory?)"
         yield from carry_out(replace(batch, refused=reason))

@@ -104,7 +104,7 @@ def listed(url: str) -> list[Listed]:
     except FileNotFoundError as error:
         raise InputError(f"there is no {shown(url)}", "give files, folders, patterns or URLs") from error
     except Exception as error:
-        raise InputError(f"cannot list {shown(url)}: {said(error)}", "are its keys and its address right?") from error
+        raise InputError(f"cannot list {shown(url)}: {said(error)}", "check its keys and its address") from error
 
 
 def _listing(url: str) -> Iterator[Listed]:
@@ -141,7 +141,7 @@ def opened(path: str, uri: str) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{uri} is not a regular file any more", "wait for what writes it")
+            raise InputError(f"{uri} is not a regular file any more", "wait until its writer has finished")
         yield file
 
 
@@ -211,7 +211,7 @@ def _asked(action: Callable[[], T], uri: str) -> T:
     except SpillscanError:
         raise
     except FileNotFoundError as error:
-        raise InputError(f"cannot fetch {uri}: the store does not give it", "the next run tries again") from error
+        raise InputError(f"cannot fetch {uri}: the store did not return it", "the next run tries again") from error
     except Exception as error:
         raise InputError(f"cannot fetch {uri}: {said(error)}", "the next run tries again") from error
 

@@ -56,7 +56,7 @@ _LONGEST = 200
 
 def check_label(label: str) -> None:
     """Reject a label that cannot be the name of a folder."""
-    shown, hint = clip(printable(label), 60), "call the build by a commit, a tag or a date"
+    shown, hint = clip(printable(label), 60), "name the build after a commit, a tag or a date"
     try:
         escaped = _escaped(label.encode().decode())
     except UnicodeEncodeError:
@@ -111,7 +111,9 @@ class Store:
     def __init__(self, root: str) -> None:
         """Raises :class:`~spillscan.InputError` if ``root`` is a file, or if no driver supports its kind of URL."""
         if os.path.isfile(root):
-            raise InputError(f"{root} is a file, not a dataset", "`spillscan history audit FILE …` makes one of files")
+            raise InputError(
+                f"{root} is a file, not a dataset", "`spillscan history audit FILE …` creates one from files"
+            )
         self.root = root
         self.local = "://" not in root or root.startswith("file://")
         try:
@@ -232,4 +234,4 @@ def _failing(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {error.strerror or error}") from error
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"{what}: {said}", "are its keys and its address right?") from error
+        raise StoreError(f"{what}: {said}", "check its keys and its address") from error

@@ -57,7 +57,7 @@ def kind(window: Window) -> str | None:
 def members(window: Window, budget: Budget) -> Iterator[Entry]:
     """Members that may contain code or text; a damaged one does not stop the others. Raises :class:`DamageError`."""
     if (form := kind(window)) == "thin":
-        raise UnopenedError("it only names its members, which are files of their own", window.start)
+        raise UnopenedError("it is a thin archive, whose members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
     if form not in readers:
         raise UnopenedError(f"it is {archives.KINDS[form or '']}, which is not opened", window.start)
@@ -89,7 +89,7 @@ def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[En
             if len(plain) > room:
                 raise budget.excess(window.size, window.start)
     except EOFError as error:
-        raise DamageError("compressed data that is truncated", window.start) from error
+        raise DamageError("truncated compressed data", window.start) from error
     except codecs.CodecError as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
     budget.take(len(plain), window.size, window.start)
@@ -150,7 +150,7 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
         header = window.copy(at, 60, "library member")
         size = header[48:58].strip()
         if header[58:] != b"`\n" or not size.isdigit():
-            raise DamageError("a library member without a header", window.start + at)
+            raise DamageError("a library member has no header", window.start + at)
         body = window.part(at + 60, int(size), "library member")
         at += 60 + int(size) + int(size) % 2
         name = header[:16].rstrip()
@@ -170,11 +170,11 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
         yield from _stored(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body)
     at = min(at, window.size)
     if farthest >= window.size or window.copy(at, window.size - at, "library").strip(b"\n\0"):
-        raise DamageError("a library that is truncated", window.start + at)
+        raise DamageError("a truncated library", window.start + at)
 
 
 _STORED, _DEFLATED = 0, 8
-_UNLISTED = "a member that the directory of the archive does not name"
+_UNLISTED = "a member is missing from the archive's directory"
 
 
 def _zip(window: Window, budget: Budget) -> Iterator[Entry]:

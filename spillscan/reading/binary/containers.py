@@ -106,7 +106,7 @@ def _text(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
         yield Text(window, place)
     yield from _anywhere(window, budget, place)
     if written := _WRITTEN.search(window.whole):
-        what = "it holds GPU code as text (base64, digits, a C array), which is not opened"
+        what = "it contains GPU code as text (base64, digits, a C array), which is not opened"
         yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 
@@ -205,7 +205,7 @@ def _of_entry(
     if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
         return Intermediate(entry, place, file.window, entry.target, version=version(begin))
     if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
-        return Damage(DamageError("a fat binary's entry that is not of its kind", entry.stored.start), place)
+        return Damage(DamageError("a fat binary entry is not of the kind that it states", entry.stored.start), place)
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
@@ -245,7 +245,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
             ]
         rest = part.part(at, part.size - at, "data")
         if not section.name and (packed := _packed(rest, budget)) >= 0:
-            unopened = UnopenedError("something packed begins in it, which is not opened", rest.start + packed)
+            unopened = UnopenedError("it contains packed data, which is not opened", rest.start + packed)
             yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
 
 

@@ -264,7 +264,7 @@ class Cubin:
             raise DamageError("a cubin without attributes", elf.window.start)
         for section, title in zip(sections.text, titles, strict=True):
             if not elf.begins(section, CODE + title):
-                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+                raise DamageError(f"a function whose name differs from its section {section}", elf.window.start)
         without = set(symbols.kernels).difference(sections.infos)
         if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
             without = {each for each in without if self._takes_parameters(each)}

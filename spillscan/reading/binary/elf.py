@@ -58,7 +58,7 @@ class Elf:
         self.window = window
         ident = window.copy(0, 16, "ELF header")
         if ident[5] != 1:
-            raise DamageError("a big-endian ELF file, which no CUDA host is", window.start)
+            raise DamageError("a big-endian ELF file; CUDA hosts are little-endian", window.start)
         self.abi, self.abi_version = ident[7], ident[8]
         self.wide = wide = ident[4] == 2
         self.type, self.machine, self.version = window.unpack("HHI", 16, "ELF header")
@@ -84,7 +84,7 @@ class Elf:
         self.table = (table, count * kind.itemsize)
         self.sections = sections if wide else sections.astype(_SECTION)
         if names >= count:
-            raise DamageError(f"ELF section {names} of {count} should hold their names", window.start)
+            raise DamageError(f"ELF section {names} of {count} should contain their names", window.start)
         self._names = self.contents(names)
 
     def contents(self, index: int) -> Window:

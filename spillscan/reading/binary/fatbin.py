@@ -136,7 +136,7 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
             if not flags & (LZ4 | ZSTD):
                 packed, plain = stored, stored
             elif packed > stored:
-                raise DamageError("fat binary entry: more compressed than stored bytes", body.start + at)
+                raise DamageError("fat binary entry: more compressed bytes than stored ones", body.start + at)
             data = body.part(at + header, stored, "fat binary entry")
         except DamageError as damage:
             yield damage
@@ -253,7 +253,7 @@ def _lz4(data: memoryview, plain: memoryview) -> int:
     try:
         found = block.decompress(data, uncompressed_size=len(plain))
     except block.LZ4BlockError as error:
-        raise ValueError("corrupt, or more than it claims to become") from error
+        raise ValueError("corrupt, or larger than its header says") from error
     plain[: len(found)] = found
     return len(found)
 
@@ -273,7 +273,7 @@ def _lz4_head(data: memoryview, size: int) -> bytes:
             distance = data[at] | data[at + 1] << 8
             at, copied = _lz4_length(data, at + 2, token & 15)
             if not 0 < distance <= len(plain):
-                raise ValueError("a copy from before its beginning")
+                raise ValueError("a copy from before its start")
             count = min(copied + 4, size)
             repeated = bytes(plain[-distance:][:count])
             plain += (repeated * (count // distance + 1))[:count]
@@ -312,6 +312,6 @@ def _zstd(data: memoryview, plain: memoryview) -> int:
     except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
     if len(found) > len(plain):
-        raise ValueError("it becomes more than it claims")
+        raise ValueError("it decompresses to more than its header says")
     plain[: len(found)] = found
     return len(found)

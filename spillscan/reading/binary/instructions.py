@@ -66,7 +66,7 @@ class Code:
         try:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
         except zlib.error as error:
-            raise ValueError(f"code that cannot be unpacked: {error}") from None
+            raise ValueError(f"instructions cannot be unpacked: {error}") from None
         window = Window(words)
         whole = Window(window.buffer, 0, window.size // INSTRUCTION * INSTRUCTION)
         self._code = Wide(whole, text.number, opcodes.selectors)

@@ -251,7 +251,7 @@ class Lines:
             counted = counted and number <= len(chains)
             called = number if counted else 0
             if not 0 < file <= len(files) or depths[called] >= DEEPEST:
-                raise DamageError("a row of the line table that contradicts it", self._table.start + offset)
+                raise DamageError("an inconsistent row in the line table", self._table.start + offset)
             depths.append(depths[called] + 1)
             caller = chains[called - 1] if called else None
             chains.append(SourceLine(file=files[file - 1], line=line, inlined_at=caller) if line > 0 else caller)
@@ -280,7 +280,7 @@ class Lines:
             relocations = table.array(kind, table.size // kind.itemsize, 0, "relocations")
             numbers = relocations["info"] >> 32
             if len(numbers) and int(numbers.max()) >= len(symbols):
-                raise DamageError("a relocation of a symbol that is not there", table.start)
+                raise DamageError("a relocation of a missing symbol", table.start)
             addends = relocations["addend"] if "addend" in (kind.names or ()) else np.zeros(len(numbers), np.int64)
             for offset, home, value, addend in zip(
                 relocations["offset"].tolist(),

@@ -94,7 +94,7 @@ class MemberReader:
         return found
 
     def _too_many(self, image: Image) -> Issue:
-        error = DamageError("more functions than so small a file can hold", image.raw.start)
+        error = DamageError("more functions than a file of this size can contain", image.raw.start)
         return damage(error, image.place, self.origin)
 
     def _module(self, module: Intermediate) -> Contents:
@@ -194,7 +194,7 @@ class MemberReader:
         """Records of one function, and of the callees in its code."""
         yield replace(seen.own, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
         if seen.lost_setting:
-            what = f"{symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
+            what = f"{symbol} uses setmaxnreg by its attributes, but no USETMAXREG was found in its code"
             yield replace(issue_of("unknown-opcode", what, "error", self.origin), hides=("registers", "code"))
         for callee in seen.callees:
             yield replace(callee, arch=home.arch, member=home.member, identifier=home.unit, caller=symbol)

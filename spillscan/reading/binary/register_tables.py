@@ -43,7 +43,7 @@ class Registers:
         order = keys.argsort()
         self._keys = keys[order]
         if (self._keys[1:] == self._keys[:-1]).any():
-            raise ValueError("two classes of instructions have one number")
+            raise ValueError("two instruction classes share a number")
         shapes: dict[int, int] = {}
         self.fields = fields_of = [[*_fields(classes[place][3], shapes)] for place in order.tolist()]
         """Fields of each class: (lowest bit of the register number, shape number, whether it is written)."""

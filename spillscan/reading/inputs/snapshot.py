@@ -30,9 +30,7 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
 
     data = stream.read(LARGEST_BYTES)
     if _OF_CHANGES.match(data):
-        raise NoBuildError(
-            f"{name} is a report of diff: it holds changes, and no build", "give what scan -f json wrote"
-        )
+        raise NoBuildError(f"{name} is a report of diff: it has changes, not a build", "give what scan -f json wrote")
     try:
         build = build_of(data)
     except ValueError as error:

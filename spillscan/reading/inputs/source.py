@@ -236,7 +236,7 @@ class Stream:
         """Decompress all frames of a compressed file, in blocks."""
 
         def behind(_: int) -> None:
-            raise codecs.CodecError("something else follows it")
+            raise codecs.CodecError("it is followed by other data")
 
         block: list[bytes] = []
         size = 0

@@ -373,7 +373,7 @@ class Failures:
     def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
         number, missing, text = self._around.last_step(lines)
         if missing and number > self._all_done:
-            yield self._issue("build-incomplete", f"the last step is not the last of the build: {text}", number)
+            yield self._issue("build-incomplete", f"the log ends before the build's last step: {text}", number)
             return
         line = self._around.last_line()
         last = unprefixed(line)

@@ -219,7 +219,7 @@ class _Log:
         elif sum(reports) < reporting:
             message = (
                 f"{count(len(expected), 'step compiles', 'steps compile')} device code,"
-                f" for {count(reporting, 'arch')} in all; the log holds reports of {sum(reports)} of them at most"
+                f" for {count(reporting, 'arch')} in all; the log has reports for at most {sum(reports)} of them"
             )
         else:
             return

@@ -113,7 +113,7 @@ def test_inputs_behind_which_there_is_nothing() -> None:
         names(["/no/where"])
     with pytest.raises(InputError, match=r"there is no nothing\*"):
         names(["nothing*"])
-    with pytest.raises(UsageError, match="standard input is none"):
+    with pytest.raises(UsageError, match="not standard input"):
         names(["-"])
 
 
@@ -158,10 +158,10 @@ def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch
     assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
     for text, message in (
         ("[]", "names no compilation of CUDA code, of 0"),
-        ("{", "is not a list of compilations"),
-        ("{}", "is not a list of compilations"),
+        ("{", "is not a compilation database"),
+        ("{}", "is not a compilation database"),
         ('[{"directory": 1}]', r"Expected `str`, got `int` - at `\$\[0\].directory`"),
-        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \\\\u0000"}]', "is not a list of compilations: a NUL"),
+        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \\\\u0000"}]', "is not a compilation database: a NUL"),
     ):
         Path("build/compile_commands.json").write_text(text)
         with pytest.raises(InputError, match=message):

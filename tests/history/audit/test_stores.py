@@ -206,7 +206,7 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
     assert summary.files == {"read": 1, "failed": 1}
     (failed,) = summary.failed
     assert failed.uri == f"{address}/base.log"
-    assert failed.reason == f"cannot fetch {address}/base.log: the store does not give it; the next run tries again"
+    assert failed.reason == f"cannot fetch {address}/base.log: the store did not return it; the next run tries again"
     server.lost = ""
     assert run(f"{address}/*.log", tmp_path / "data").files == {"read": 1, "present": 1}
     build, units = kept(tmp_path / "data")
@@ -258,7 +258,7 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
     (line,) = said.err.splitlines()
     assert line.startswith(("spillscan: cannot list s3://gone/logs: ", "spillscan: cannot read s3://gone/data: "))
     assert ("Could not connect" if keys else "Unable to locate credentials") in line
-    assert line.endswith("; are its keys and its address right?")
+    assert line.endswith("; check its keys and its address")
 
 
 # ---- retries ------------------------------------------------------------------------------------------------------

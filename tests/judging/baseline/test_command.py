@@ -166,7 +166,7 @@ def test_no_file(tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     result = run("check", HEAD, "--baseline", path)
     assert result.returncode == 2
-    hint = f"No such file or directory; `spillscan baseline write {HEAD} -o {path}` makes one"
+    hint = f"No such file or directory; `spillscan baseline write {HEAD} -o {path}` creates one"
     assert hint in result.stderr.decode()
 
 
@@ -207,7 +207,7 @@ def test_prune_drops_what_is_gone(baseline: Path) -> None:
     missing = run("check", BASE, "--baseline", baseline, *SPILLS_ALONE)
     assert missing.returncode == 2
     assert "baseline: 2 fixed, 2 stale" in missing.stdout.decode().splitlines()
-    gone = "knows 2 kernels (model::gather (sm_80), model::gather (sm_90a)) that the build does not have"
+    gone = "lists 2 kernels (model::gather (sm_80), model::gather (sm_90a)) that the build does not have"
     assert gone in missing.stdout.decode()
     assert run("check", BASE, "--baseline", baseline, *FEWER, *SPILLS_ALONE).returncode == 0
     run("baseline", "write", BASE, "-o", baseline)
@@ -286,7 +286,7 @@ def test_expected_kernels() -> None:
     assert run("check", BASE, "--set", "expect_kernels=10").returncode == 0
     result = run("check", BASE, "--set", "expect_kernels=11")
     assert result.returncode == 2
-    assert b"10 kernels where 11 are expected at least [fewer-kernels]" in result.stdout
+    assert b"10 kernels where at least 11 are expected [fewer-kernels]" in result.stdout
     assert run("check", HEAD, "--set", "expect_kernels=99").returncode == 1, "findings are reported first"
     assert run("diff", BASE, BASE, "--fail-on", "policy", "--set", "expect_kernels=11").returncode == 2
 

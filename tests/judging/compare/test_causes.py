@@ -167,6 +167,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
     assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
-    assert "no such kernel is in both builds" in capsys.readouterr().err
+    assert "no such kernel in both builds" in capsys.readouterr().err
     assert main([*call[:-1], "nothing_like_it"]) == 2
     assert "no kernel matches --kernel 'nothing_like_it'" in capsys.readouterr().err
