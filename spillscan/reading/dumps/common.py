@@ -26,7 +26,7 @@ _CHARACTERS = 120
 
 
 def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
-    """Blocks of whole lines from ``chunks`` of any size, each preceded by a line end, in bounded memory.
+    """Blocks of whole lines from ``chunks`` of any size, in bounded memory.
 
     The last block may lack its final line end. A line that is too long is replaced by an empty one, and ``too_long`` is
     called before the block that begins with it.
@@ -38,13 +38,13 @@ def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[],
             account.unwritten |= b"\0" in data
             yield data
 
-    return whole_lines(counted(), too_long, b"\n")
+    return whole_lines(counted(), too_long)
 
 
 def lines(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
     """Lines with their ends; the last may have none. A lone carriage return does not end a line."""
     for piece in pieces(chunks, account, too_long):
-        _, *whole, rest = piece.split(b"\n")
+        *whole, rest = piece.split(b"\n")
         yield from (line + b"\n" for line in whole)
         if rest:
             yield rest

@@ -1,19 +1,19 @@
 """Reader of `cuobjdump -sass`.
 
-The lines of a function are read as a table (:mod:`spillscan.reading.dumps.table`). Lines between functions, and lines
-that do not form a table, are read one by one.
+One expression reads the rows of a function, each an instruction with its encoding. Any other line is read by itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, pieces
-from spillscan.reading.dumps.listing import BEFORE_ALL, Listing
-from spillscan.reading.dumps.table import opcode_of, operation, table
+from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, Listing, Operation
 
 FORMAT = "sass"
 
@@ -32,15 +32,22 @@ _RULES = (
 )
 """Lines before and between functions."""
 
-_BLANKS = b" \n\r"
-"""Usual first characters of lines inside functions."""
+_STACK_POINTER = re.compile(rb"R1(?<!\wR1)(?!\w)")
 
 
-def _longer(text: bytes, at: int, stop: int) -> int:
-    """Position of the first line whose address has one digit more than the first one; later columns shift there."""
-    first = grammar.line_starts("statement").search(text, at, stop)
-    longer = text.find(b"/*1%b*/" % (b"0" * len(first["address"])), at, stop) if first else -1
-    return text.rfind(b"\n", at, longer) + 1 if longer > 0 else at
+@lru_cache(maxsize=1 << 14)
+def _opcode(word: bytes) -> bytes:
+    """Opcode without predicate and modifiers; empty if there is none."""
+    match = grammar.line("word").fullmatch(word)
+    return match["opcode"] if match else b""
+
+
+@lru_cache(maxsize=1 << 14)
+def _operation(text: bytes) -> Operation:
+    """Parse a statement whose opcode is known."""
+    match = grammar.line("operation").match(text, 0, text.find(b";") + 1 or len(text))
+    assert match, text
+    return match.groups(b"")  # type: ignore[return-value]
 
 
 class Dump:
@@ -49,8 +56,8 @@ class Dump:
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
         self.account = DumpAccount(origin, FORMAT)
         self._pieces = pieces(chunks, self.account, self._too_long)
-        self._head, self._statement = grammar.line("head"), grammar.line("statement")
-        self._encoding = grammar.line("encoding")
+        rules = ("row", "head", "statement", "encoding")
+        self._row, self._head, self._statement, self._encoding = map(grammar.line, rules)
         self._line = 1
         self._member = BEFORE_ALL
         self._code: Listing | None = None
@@ -81,37 +88,36 @@ class Dump:
         self._ready.append(self.account.too_long(self._line))
 
     def _piece(self, text: bytes) -> None:
-        """Read whole lines, each preceded by a line end. Lines inside a function usually contain no tab."""
-        at, end = 1, len(text)
+        """Read whole lines."""
+        at, end = 0, len(text)
         while at < end:
-            if self._code is not None and text[at] in _BLANKS:
-                tab = text.find(b"\t", at)
-                stop = end if tab < 0 else text.rfind(b"\n", 0, tab) + 1
-                if stop > at:
-                    at = self._body(self._code, text, at, stop)
-                    continue
-            stop = text.find(b"\n", at) + 1
-            self._single(text[at:stop])
-            at = stop
+            if self._code is not None:
+                at = self._rows(self._code, text, at)
+            if at < end:
+                stop = text.find(b"\n", at) + 1
+                self._single(text[at:stop])
+                at = stop
 
-    def _body(self, code: Listing, text: bytes, at: int, stop: int) -> int:
-        """Read lines of a function; return the position after them."""
-        end, number = stop, self._line
-        if found := table(text, at, end, number) or table(text, at, end := _longer(text, at, stop), number):
-            code.keep(found, end - at)
-            self._line += found.lines
-            return end
-        for line in text[at : stop - 1].split(b"\n"):
-            self._single(line + b"\n")
-        return stop
+    def _rows(self, code: Listing, text: bytes, at: int) -> int:
+        """Read rows of a function; return the position of the first line that is not one."""
+        match_row, line = self._row.match, self._line
+        while (row := match_row(text, at)) and (opcode := _opcode(row["word"])):
+            address = int(row["address"], 16)
+            code.count(address, opcode.decode())
+            if opcode in MARKED or _STACK_POINTER.search(row["rest"]):
+                code.keep(address, _operation(row["word"] + row["rest"]), line)
+            line += 1 + (row["encodings"] or b"").count(b"\n")
+            at = row.end()
+        self._line = line
+        return at
 
     def _single(self, text: bytes) -> None:
         """Read one line of any kind."""
         code = self._code
-        if code is not None and (head := self._head.match(text)) and (opcode := opcode_of(head["word"])):
+        if code is not None and (head := self._head.match(text)) and (opcode := _opcode(head["word"])):
             address = int(head["address"], 16)
-            code.count(address, address, [(opcode, 1)])
-            code.instruction(address, operation(text[head.start("word") :]), self._line, None)
+            code.count(address, opcode.decode())
+            code.keep(address, _operation(text[head.start("word") :]), self._line)
             if not self._statement.match(text):  # the missing part may contain more than the line's end
                 self._unknown_line(text)
         elif code is None or not self._encoding.match(text):

@@ -1,13 +1,9 @@
-"""One function of a disassembly while it is read, for all readers, and the record made at its end.
-
-Accesses to local memory and control flow are parsed only if the function uses local memory, which is known at its end.
-"""
+"""One function of a disassembly while it is read, for all readers, and the record made at its end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,7 +11,6 @@ from typing import NamedTuple
 from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import NO_TRAFFIC, SETS_REGISTERS, LivePeak, SassFunction, SassStats, SourceLine, WarpRole
 from spillscan.reading.dumps.common import DumpAccount, decode
-from spillscan.reading.dumps.table import LOCAL, MARKED, Instruction, Operation, Table
 from spillscan.reading.machine import accesses, flow
 from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
 from spillscan.reading.machine.function import (
@@ -26,10 +21,16 @@ from spillscan.reading.machine.function import (
     instruction_bytes,
     role_by,
 )
-from spillscan.reading.machine.local import StackUse
 
-KEPT_BYTES = 8 << 20
-"""Bytes of a function's text kept unparsed."""
+LOCAL = frozenset({b"STL", b"LDL"})
+MARKED = LOCAL | KINDS.keys()
+"""Opcodes that matter for local memory."""
+
+Operation = tuple[bytes, bytes, bytes, bytes, bytes]
+"""Predicate, opcode, modifiers, operands and remark of an instruction, as printed."""
+
+Instruction = tuple[int, Operation, int | None, SourceLine | None]
+"""An instruction that matters for local memory: address, operation, line of the disassembly, source line."""
 
 
 class Member(NamedTuple):
@@ -94,65 +95,40 @@ class Listing:
         """Parsed instructions that access local memory or move control."""
         self.stack: list[tuple[int, bytes]] = []
         """(address, operands) of parsed instructions that name R1, other than STL and LDL."""
-        self._tables: list[Table] = []
-        self._kept_bytes = 0
 
     @property
     def local_count(self) -> int:
         """Number of instructions that access local memory."""
         return self.opcodes["STL"] + self.opcodes["LDL"]
 
-    def count(self, first: int, last: int, counts: Iterable[tuple[str, int]]) -> None:
-        """Count further instructions, given their first and last address and the count per opcode."""
-        self.disordered |= bool(self.opcodes) and first <= self.last_address
-        self.last_address = last
-        for opcode, count in counts:
-            self.opcodes[opcode] += count
+    def count(self, address: int, opcode: str) -> None:
+        """Count one more instruction."""
+        if address <= self.last_address and self.opcodes:
+            self.disordered = True
+        self.last_address = address
+        self.opcodes[opcode] += 1
 
-    def instruction(self, address: int, operation: Operation, line: int | None, source: SourceLine | None) -> None:
+    def keep(self, address: int, operation: Operation, line: int | None, source: SourceLine | None = None) -> None:
         """Keep a counted instruction, if it matters for local memory."""
         _, opcode, _, operands, _ = operation
-        if self._tables:
-            self._read_kept()
         if opcode in MARKED:
             self.marked.append((min(address, FARTHEST), operation, line, source))
         if b"R1" in operands and opcode not in LOCAL:
             self.stack.append((address, operands))
-
-    def keep(self, table: Table, size: int) -> None:
-        """Count a table's instructions and keep it; it is parsed at the function's end if needed, or earlier if very
-        long."""
-        self.count(int(table.addresses.item(0), 16), int(table.addresses.item(-1), 16), table.counts)
-        self._tables.append(table)
-        self._kept_bytes += size
-        if self._kept_bytes > KEPT_BYTES:
-            self._read_kept()
-
-    def _read_kept(self) -> None:
-        for table in self._tables:
-            self.marked += table.marked()
-            self.stack += table.stack_uses()
-        self._tables.clear()
-        self._kept_bytes = 0
-
-    def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:
-        yield from self.stack
-        for table in self._tables:
-            yield from table.stack_uses()
 
     def record(self) -> SassFunction:
         """Record of the function; call at its end."""
         role, traffic, arch = self._role(), NO_TRAFFIC, self.member.arch
         roles: tuple[WarpRole, ...] = ()
         if self.local_count or SETS_REGISTERS in self.opcodes:
-            marked = _marked([*self.marked, *chain.from_iterable(each.marked() for each in self._tables)], self.labels)
+            marked = _marked(self.marked, self.labels)
             code = Analysis(
                 marked=marked,
                 role=role,
                 last_address=self.last_address,
                 parts=self.parts,
                 helpers=self.helpers,
-                stack_uses=self._stack_uses(),
+                stack_uses=iter(self.stack),
                 annotations=self.annotations,
             )
             self.obscure = any(access.form == "unknown" for access in marked.accesses)

@@ -9,8 +9,7 @@ from spillscan.model.code import LivePeak, SassFunction, SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
 from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
-from spillscan.reading.dumps.listing import Listing, Member
-from spillscan.reading.dumps.table import LOCAL
+from spillscan.reading.dumps.listing import LOCAL, Listing, Member
 from spillscan.reading.machine.accesses import ANNOTATION
 from spillscan.reading.machine.function import role_by
 
@@ -83,7 +82,7 @@ class Disassembly:
             code = self._code = self._begin("", number)
             self._damaged("instructions stand outside of any section", number)
         place = int(address, 16)
-        code.count(place, place, [(opcode.decode(), 1)])
+        code.count(place, opcode.decode())
         if self._waiting:
             self._labels.update(dict.fromkeys(self._waiting, place))
             self._waiting.clear()
@@ -95,7 +94,7 @@ class Disassembly:
             code.shared_spills += opcode in _SHARED
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
             self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
-        code.instruction(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
+        code.keep(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
 

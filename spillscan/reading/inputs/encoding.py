@@ -129,8 +129,8 @@ LONGEST_BYTES = 1 << 20
 TOO_LONG = "a line of more than 1 MiB, which no tool prints, was not read"
 
 
-def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None], lead: bytes = b"") -> Iterator[bytes]:
-    """Blocks of whole lines, each preceded by ``lead``; only the last may lack its line end.
+def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None]) -> Iterator[bytes]:
+    """Blocks of whole lines; only the last may lack its line end.
 
     A line above :data:`LONGEST_BYTES` is replaced by an empty one; ``too_long`` is called before the block that begins
     with it. At most twice that is kept in memory.
@@ -145,14 +145,14 @@ def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None], lead: byt
                 if cut:
                     too_long()
         if cut:
-            yield b"".join((lead, rest, memoryview(piece)[begin:cut]))  # copied once
+            yield b"".join((rest, memoryview(piece)[begin:cut]))  # copied once
             rest = piece[cut:]
         elif not dropping:
             rest += piece
     if dropping:
         too_long()
     if rest:
-        yield lead + rest
+        yield rest
 
 
 def _cut(chunks: Iterable[bytes]) -> Iterator[bytes]:

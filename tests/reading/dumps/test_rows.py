@@ -1,4 +1,4 @@
-"""Lines of a function read as a table say what they say when they are read one by one."""
+"""Rows of a function read at once equal the same lines read one by one, damaged or not."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _read(data: bytes, size: int) -> tuple[list[SassFunction | Issue], DumpAccou
 
 @pytest.mark.parametrize("what", sorted(DAMAGE))
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["unix", "windows"])
-def test_tables(what: str, end: bytes) -> None:
+def test_damaged_rows(what: str, end: bytes) -> None:
     chance = random.Random(what)
     for _ in range(ROUNDS):
         lines = chance.choice(FUNCTIONS).split(b"\n")
@@ -81,36 +81,19 @@ def test_tables(what: str, end: bytes) -> None:
         data = end.join((b"\tcode for " + chance.choice([b"sm_52", b"sm_80", b"sm_120"]), *lines))
         data = data.replace(JOINED + end, b" " * len(end))
         size = chance.choice([3001, 20_000, 1 << 20])
-        found = _read(data, size)
+        rows = _read(data, size)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cuobjdump, "table", lambda *_: None)
-            assert found == _read(data, size)
+            patch.setattr(cuobjdump.Dump, "_rows", lambda _, code, text, at: at)
+            assert rows == _read(data, size)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_real_dumps_are_tables(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
-    """What is read line by line, in vain, is as slow as it is right."""
-    alone: list[bytes] = []
-    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
+def test_real_dumps_are_rows(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    lines: list[bytes] = []
+    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: lines.append(text))
     for text in DUMPS:
-        found = cuobjdump.Dump([text.replace(b"\n", end)], "dump")
-        monkeypatch.setattr(found, "_code", cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, found.account.origin()))
-        list(found)
-    assert alone
-    assert not [text for text in alone if text.startswith(b"        /*")]
-
-
-@pytest.mark.parametrize("row", ["NOP", "@UP0 NOP", "@!UP6 NOP"])
-def test_moved_opcodes_make_tables(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
-    """An address with a digit more moves what stands behind it, as a uniform predicate does; the line is as wide."""
-    alone: list[bytes] = []
-    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: alone.append(text))
-    rows = [f"        /*{16 * at:04x}*/                   {row} ;" for at in range(4090, 4100)]
-    text = "".join(f"{row:88}/* 0x{0:016x} */\n{'':88}/* 0x{0:016x} */\n" for row in rows).encode()
-    dump = cuobjdump.Dump([text], "dump")
-    code = cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, dump.account.origin())
-    monkeypatch.setattr(dump, "_code", code)
-    list(dump)
-    assert not alone
-    assert dict(code.opcodes) == {"NOP": 10}
-    assert code.last_address == 0x10030
+        dump = cuobjdump.Dump([text.replace(b"\n", end)], "dump")
+        monkeypatch.setattr(dump, "_code", cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, dump.account.origin()))
+        list(dump)
+    assert lines
+    assert not [text for text in lines if text.startswith(b"        /*")]
