@@ -31,7 +31,7 @@ def scan(
     ``paths``: logs, disassemblies, binaries, folders of them, glob patterns, snapshots, builds of datasets
     (``data/@v1``) and ``-`` (standard input).
     """
-    return pipeline.scan(paths, watch, live=live, load_kept=_build_of_dataset)
+    return pipeline.scan(paths, watch, live=live, stored=_build_of_dataset)
 
 
 def _build_of_dataset(root: str, label: str) -> Build:

@@ -15,7 +15,7 @@ from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
 from spillscan.output.progress import Progress, Reading
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 
 
 def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:

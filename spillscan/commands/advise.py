@@ -25,7 +25,7 @@ from spillscan.output.nouns import count, listed
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, hung, paint
 from spillscan.reading.binary import fetch
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 from spillscan.reports.groups import other_local
 from spillscan.reports.render import tree_here
 from spillscan.reports.words import label_of, summary

@@ -12,7 +12,7 @@ from spillscan.commands import _answers, _inputs, _issues, _options
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.terminal import say
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 
 EPILOG = "Example: ncu --set full --csv --page raw ./app > app.csv; spillscan profile app.csv build.log"
 

@@ -70,15 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _contains_code(path: str) -> bool:
     """Whether a compressed file contains GPU code; true if it cannot be read."""
     from spillscan.reading.inputs.source import DEFAULT, Source
-    from spillscan.reading.pipeline import holds_images
-    from spillscan.reading.readers import contents
+    from spillscan.reading.pipeline import contents, has_images
 
     try:
         with Source(path).open() as stream:
             reading = contents(stream, path, DEFAULT, named=False)
+            return bool(reading and (reading.functions or reading.portable)) or has_images(stream)
     except InputError:
         return True  # reading it later reports the error
-    return holds_images(path) or (reading is not None and bool(reading.functions or reading.portable))
 
 
 def _said(found: Account, path: str) -> Iterator[str]:

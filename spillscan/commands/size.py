@@ -26,7 +26,7 @@ from spillscan.output.terminal import complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
-from spillscan.reading.inputs import source
+from spillscan.reading.inputs.paths import expand
 from spillscan.reading.inputs.source import Source, kind_of_binary
 from spillscan.reports import sizes as size_report
 from spillscan.reports.sizes import Duplicate, Weighed
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _weighed(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]) -> list[Weighed]:
-    sources = source.expand(inputs)
+    sources = expand(inputs)
     weighed: list[Weighed] = []
     with Progress("weighing") as progress:
         reading = Reading(progress)

@@ -333,6 +333,11 @@ class Reading(Struct):
         self.units += other.units
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the input has neither records nor issues."""
+        return not (self.kernels or self.functions or self.portable or self.issues)
+
+    @property
     def understood(self) -> bool:
         """Whether any part of the input was understood."""
         return bool(self.stats.recognised_lines or self.functions or self.portable)

@@ -1,26 +1,27 @@
-"""Read sources with their readers and join the records into one build. Inputs keep their order."""
+"""Read inputs in one pass: expand paths, open each file, recognise its format, read it, and join all records into one
+build. Inputs keep their order."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from msgspec.structs import replace
 
-from spillscan.builds import compilation
+from spillscan.builds.compilation import OBJECTS
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, NoBuildError
 from spillscan.output.nouns import count, listed
-from spillscan.reading.inputs import build_file, sidecars, source
-from spillscan.reading.inputs.source import Options
-from spillscan.reading.readers import contents, unreadable
+from spillscan.reading.inputs import archives, paths
+from spillscan.reading.inputs.source import DEFAULT, Options, Source, Stream, kind_of_binary
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
+    from spillscan.reading.binary.window import Window
 
-KeptBuilds = Callable[[str, str], Build]
+StoredBuilds = Callable[[str, str], Build]
 """Returns a build, given its dataset's path and its label."""
 
 HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
@@ -29,76 +30,75 @@ HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard
 class Watch(Protocol):
     """Progress callbacks for reading inputs."""
 
-    def expect(self, sources: Sequence[source.Source]) -> None:
+    def expect(self, sources: Sequence[Source]) -> None:
         """Called first with the sources, in the order in which they will be read."""
 
-    def read(self, each: source.Source, read_bytes: int) -> None:
+    def read(self, each: Source, read_bytes: int) -> None:
         """Called with the number of bytes read so far of ``each``, as stored on disk."""
 
 
+class Reader(Protocol):
+    """A reader module, as checked by mypy."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether an input that begins with ``head``, its first 64 KiB, has this format."""
+
+    def read(self, stream: Stream, name: str, options: Options = ...) -> Reading:
+        """Read the whole input. ``name`` is its name as given by the user."""
+
+
 def scan(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     watch: Watch | None = None,
     *,
     live: bool = False,
-    load_kept: KeptBuilds | None = None,
+    stored: StoredBuilds | None = None,
 ) -> Build:
     """Read logs, disassembly, binaries, folders of them, glob patterns, snapshots and ``-`` (standard input) into one
     build.
 
-    ``watch`` is told of progress. ``live``: also count live registers in binaries. ``load_kept``: returns a build of a
+    ``watch`` is told of progress. ``live``: also count live registers in binaries. ``stored``: returns a build of a
     dataset, given its place and label (``data/@v1``). Raises :class:`~spillscan.InputError` if an input cannot be read,
     or if nothing in any of them is understood.
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    left_out: list[str] = []
-    sources = source.expand([os.fspath(path) for path in paths], left_out)
-    outputs = [found for each in sources for found in build_file.outputs_of(each.uri)]
-    beside = [found for each in sources if each.explicit for found in sidecars.beside(each.uri)]
-    known = {os.path.realpath(each.uri) for each in sources}
-    beside += (found for found in dict.fromkeys(outputs) if os.path.realpath(found) not in known)
-    sources += [source.Source(found, explicit=False) for found in beside]
-    wanted = {os.path.realpath(each) for each in outputs}
-    options = Options(live=live)
-    total, names = Reading(), {os.path.abspath(each.uri): each.uri for each in sources}
+    given = [os.fspath(each) for each in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+    skipped: list[str] = []
+    sources = paths.with_companions(paths.expand(given, skipped))
+    names = {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
         watch.expect(sources)
+    total = Reading()
     for each in sources:
-        reading = _read(each, options, None if watch is None else partial(watch.read, each), load_kept)
-        if (reading is None or _is_empty(reading)) and os.path.realpath(each.uri) in wanted:
-            unread = InputError(f"no machine code can be read from {each.uri}", "build it again")
-            reading = None if holds_images(each.uri) else unreadable(each.uri, unread)
-        if reading is None:
-            continue
-        if not each.explicit and (made_of := _made_of(reading, each.uri, names)):
-            message = f"{each.uri} is a report of {made_of}, which is an input itself: skipped"
-            note = Issue(code="left-out-report", message=message, severity="note", origin=Origin(input=each.uri))
-            total.issues.append(note)
+        reading = _read(each, Options(live=live), None if watch is None else partial(watch.read, each), stored)
+        if not each.explicit and (subject := _subject(reading, each.uri, names)):
+            message = f"{each.uri} is a report of {subject}, which is an input itself: skipped"
+            total.issues.append(_issue("left-out-report", message, each.uri, severity="note"))
             continue
         total.add(reading)
-        gaps = any(issue.hidden for issue in reading.issues)
-        if each.explicit and len(sources) > 1 and not (reading.understood or gaps or reading.units):
-            message = f"no ptxas or nvlink report in {each.uri}"
-            total.issues.append(Issue(code="nothing-recognised", message=message, origin=Origin(input=each.uri)))
-    total.issues += _left_out(left_out)
+        silent = not (reading.understood or reading.units or any(issue.hidden for issue in reading.issues))
+        if each.explicit and len(sources) > 1 and silent:
+            total.issues.append(_issue("nothing-recognised", f"no ptxas or nvlink report in {each.uri}", each.uri))
+    total.issues += _left_out(skipped)
     if not total.understood:
-        refused = next((issue for issue in total.issues if issue.code == "unsupported-arch"), None)
-        if refused is not None:
-            raise InputError(f"{refused.origin}: {refused.message}", "disassemble code of a later arch")
-        if remains := next((issue for issue in total.issues if issue.hidden), None):
-            hint = f"`spillscan explain {remains.code}` explains it"
-            raise InputError(f"{remains.origin}: {remains.message}", hint)
-        raise InputError(f"no ptxas or nvlink report in {_named(sources, paths)}", HINT)
+        raise _nothing(total, sources, given)
     return build_of(total)
 
 
-def _left_out(paths: Sequence[str]) -> Iterator[Issue]:
+def _issue(code: str, message: str, uri: str, **more: Any) -> Issue:
+    return Issue(code=code, message=message, origin=Origin(input=uri), **more)
+
+
+def unreadable(uri: str, error: InputError) -> Reading:
+    """Reading with one issue: the input cannot be read."""
+    return Reading(issues=[_issue("unreadable", str(error), uri, severity="error")])
+
+
+def _left_out(skipped: Sequence[str]) -> Iterator[Issue]:
     """One issue that names the skipped files of folders. Folders of version control are not mentioned."""
-    named = [path for path in paths if os.path.basename(path) not in _NO_BUILD]
+    named = [path for path in skipped if os.path.basename(path) not in _NO_BUILD]
     if named:
         message = f"not read: {listed(named[:_NAMED], len(named) - _NAMED)} (hidden, or of a configure step)"
-        yield Issue(code="left-out", message=message, severity="note", origin=Origin(input=named[0]))
+        yield _issue("left-out", message, named[0], severity="note")
 
 
 _NO_BUILD = frozenset(
@@ -107,25 +107,8 @@ _NO_BUILD = frozenset(
 _NAMED = 3
 
 
-def _is_empty(reading: Reading) -> bool:
-    return not (reading.functions or reading.portable or reading.kernels or reading.issues)
-
-
-def holds_images(path: str) -> bool:
-    """Whether a file contains GPU code, even without functions."""
-    from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import DEFAULT, Budget, Window
-
-    try:
-        with source.Source(path).open() as stream:
-            window = Window(stream.buffer())
-            return any(True for _ in containers.images(window, Budget(DEFAULT, window.size)))
-    except InputError:
-        return False
-
-
-def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
-    """Input among ``names`` (by absolute path) from which the report ``name`` was made; empty if there is none.
+def _subject(reading: Reading, name: str, names: Mapping[str, str]) -> str:
+    """Input among ``names`` (by absolute path) that the report ``name`` is about; empty if there is none.
 
     A JSON report may be in the same folder as its inputs.
     """
@@ -139,25 +122,140 @@ def _made_of(reading: Reading, name: str, names: Mapping[str, str]) -> str:
     return ""
 
 
+def _nothing(total: Reading, sources: Sequence[Source], given: Sequence[str]) -> InputError:
+    """Error for inputs of which nothing was understood."""
+    if refused := next((issue for issue in total.issues if issue.code == "unsupported-arch"), None):
+        return InputError(f"{refused.origin}: {refused.message}", "disassemble code of a later arch")
+    if gap := next((issue for issue in total.issues if issue.hidden), None):
+        return InputError(f"{gap.origin}: {gap.message}", f"`spillscan explain {gap.code}` explains it")
+    where = f"any of {count(len(sources), 'input')}"
+    if len(given) == 1:
+        where = "standard input" if given[0] == "-" else given[0]
+        where += f" ({count(len(sources), 'file')})" if os.path.isdir(given[0]) else ""
+    return InputError(f"no ptxas or nvlink report in {where}", HINT)
+
+
+# ---- one input ------------------------------------------------------------------------------------------------------
+
+
+def _read(each: Source, options: Options, watch: Callable[[int], None] | None, stored: StoredBuilds | None) -> Reading:
+    """Records of one source; empty for a file of a folder that is neither text nor contains machine code."""
+    if stored is not None and (reference := paths.parse(each.uri)):
+        build = stored(reference.root, reference.label)
+        stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
+        return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
+    if not each.explicit and each.uri.endswith(OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
+        return unreadable(each.uri, InputError(f"{each.uri} is empty: its compilation was cut off", "build it again"))
+    try:
+        with each.open(watch) as stream:
+            before, kind = stream.state(), kind_of_binary(stream.head())
+            reading = contents(stream, each.uri, options, named=each.explicit)
+            if kind is not None and not (reading and reading.understood):
+                if each.explicit:
+                    raise _without_code(each.uri, kind, reading)
+                reading = reading if reading and reading.issues else None
+            reading = reading or Reading()
+            if before != stream.state():
+                message = f"{each.uri} changed while it was read; wait until the build ends"
+                reading.issues.append(_issue("changed-input", message, each.uri))
+            if each.expected and reading.is_empty and not has_images(stream):
+                raise InputError(f"no machine code can be read from {each.uri}", "build it again")
+    except InputError as error:
+        if each.explicit and not each.expected:
+            raise
+        return Reading() if isinstance(error, NoBuildError) else unreadable(each.uri, error)
+    return reading
+
+
+def _without_code(uri: str, kind: str, reading: Reading | None) -> InputError:
+    if reading is None:
+        return InputError(f"{uri} is {kind}, not a build log", HINT)
+    if reading.issues:
+        return InputError(f"{uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
+    return InputError(f"{uri} is {kind} without any GPU code: no machine code, no PTX", HINT)
+
+
+def has_images(stream: Stream) -> bool:
+    """Whether an input contains GPU code, even without functions, or damage that may hide some."""
+    from spillscan.reading.binary import containers
+    from spillscan.reading.binary.window import DEFAULT as LIMITS
+    from spillscan.reading.binary.window import Budget, Window
+
+    window = Window(stream.buffer())
+    return next(containers.images(window, Budget(LIMITS, window.size)), None) is not None
+
+
+def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bool = True) -> Reading | None:
+    """Records of one input, including those of archive members; ``None`` if no reader accepts it.
+
+    ``named``: whether the user named it; otherwise files usually written by hand are not read as logs. Raises
+    :class:`~spillscan.InputError` if it cannot be read.
+    """
+    from spillscan.reading import binary
+
+    head = stream.head()
+    member = partial(_member, options=options)
+    if kind_of_binary(head) is not None:
+        return binary.read(stream, name, options, texts=member) if binary.sniff(head) else None
+    reader = reader_for(head)
+    reading = None
+    if reader is not None and (named or not name.lower().endswith(archives.WRITTEN_BY_HAND)):
+        reading = reader.read(stream, name, options)
+    if reading is not None and (reading.understood or reader is not _text_readers()[-1]):
+        return reading
+
+    def others(window: Window, inner: str) -> Reading:
+        return Reading() if inner == name else member(window, inner)  # the input itself was already read
+
+    again = stream.again()
+    if again is not None:  # text without records may contain code, or precede packed data
+        walked = binary.read(again, name, options, texts=others)
+        if walked.understood or walked.issues:
+            walked.add(reading or Reading())
+            return walked
+    return reading
+
+
+def reader_for(head: bytes, *, binary: bool = False) -> Reader | None:
+    """First reader that accepts ``head``; ``None`` if none does."""
+    if not binary:
+        return next((reader for reader in _text_readers() if reader.sniff(head)), None)
+    from spillscan.reading import binary as binaries
+
+    return binaries if binaries.sniff(head) else None
+
+
+@cache
+def _text_readers() -> tuple[Reader, ...]:
+    """Readers of text, most specific first; the last accepts any."""
+    from spillscan.reading import dumps, logs
+    from spillscan.reading.inputs import build_file, ptx, sidecars, snapshot
+
+    return build_file, ptx, snapshot, sidecars, dumps, logs
+
+
+def _member(window: Window, name: str, options: Options) -> Reading:
+    """Records of an archive member that is text. An unreadable member becomes an issue and does not affect others."""
+    from spillscan.reading.binary.archive import WindowFile
+
+    try:
+        with Stream(cast(BinaryIO, WindowFile(window)), name) as stream:
+            reader = reader_for(stream.head())
+            return Reading() if reader is None else reader.read(stream, name, options)
+    except InputError as error:
+        return unreadable(name, error)
+
+
+# ---- one build ------------------------------------------------------------------------------------------------------
+
+
 def build_of(reading: Reading) -> Build:
-    """Build from all records, with link records and machine code joined to their kernels."""
-    kernels, issues = list(reading.kernels), list(reading.issues)
-    if reading.links:
-        from spillscan.reading.join import merge_links
+    """Build from all records, with link records, machine code and sidecars joined to their kernels."""
+    from spillscan.reading import join
 
-        kernels = merge_links(kernels, reading.links)
-    if reading.functions:
-        from spillscan.reading.join import attach_code
-
-        kernels, contradictions = attach_code(kernels, reading.functions)
-        issues += contradictions
-    if reading.sidecars:
-        from spillscan.reading.join import attach_sidecars
-
-        kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
-        issues += contradictions
-    said = {issue.origin for issue in issues if issue.code == "ptx-only"}  # already reported by a snapshot
-    issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in said)
+    kernels, issues = join.joined(reading)
+    known = {issue.origin for issue in issues if issue.code == "ptx-only"}  # already reported by a snapshot
+    issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in known)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()
     return Build(
         kernels=tuple(kernels),
@@ -169,65 +267,15 @@ def build_of(reading: Reading) -> Build:
     )
 
 
-def still_portable(modules: Iterable[PortableCode], kernels: Iterable[Kernel]) -> Iterator[Issue]:
+def still_portable(modules: Sequence[PortableCode], kernels: Iterable[Kernel]) -> Iterator[Issue]:
     """Issues for kernels that exist only as PTX, whose resources no gate can check."""
+    compiled = {kernel.key.symbol for kernel in kernels} if modules else set()
     alone: dict[str, dict[str, None]] = {}
-    known: set[str] | None = None
     for module in modules:
-        if known is None:
-            known = {kernel.key.symbol for kernel in kernels}
         if module.origin is not None:
-            found = alone.setdefault(module.origin.input, {})
-            found.update((symbol, None) for symbol in module.kernels or () if symbol not in known)
+            symbols = alone.setdefault(module.origin.input, {})
+            symbols.update(dict.fromkeys(symbol for symbol in module.kernels or () if symbol not in compiled))
     for name, symbols in alone.items():
         if symbols:
-            message = (
-                f"{count(len(symbols), 'kernel stands', 'kernels stand')} in it as PTX alone: {next(iter(symbols))} …"
-            )
-            yield Issue(code="ptx-only", message=message, origin=Origin(input=name))
-
-
-def _read(
-    each: source.Source, options: Options, watch: Callable[[int], None] | None, load_kept: KeptBuilds | None
-) -> Reading | None:
-    """Records of one source; ``None`` for a file of a folder that is neither text nor contains machine code."""
-    if load_kept is not None and (kept := source.parse(each.uri)):
-        build = load_kept(kept.root, kept.label)
-        stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
-        return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
-    if not each.explicit and each.uri.endswith(compilation.OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
-        return unreadable(each.uri, InputError(f"{each.uri} is empty: its compilation was cut off", "build it again"))
-    try:
-        with each.open(watch) as stream:
-            kind = source.kind_of_binary(stream.head())
-            before = stream.state()
-            reading = contents(stream, each.uri, options, named=each.explicit)
-            if before != stream.state():
-                message = f"{each.uri} changed while it was read; wait until the build ends"
-                reading = reading or Reading()
-                reading.issues.append(Issue(code="changed-input", message=message, origin=Origin(input=each.uri)))
-    except InputError as error:
-        if each.explicit:
-            raise
-        return None if isinstance(error, NoBuildError) else unreadable(each.uri, error)
-    if kind is None or (reading is not None and reading.understood):
-        return reading
-    if each.explicit:
-        raise _without_code(each, kind, reading)
-    return reading if reading is not None and reading.issues else None
-
-
-def _without_code(each: source.Source, kind: str, reading: Reading | None) -> InputError:
-    if reading is None:
-        return InputError(f"{each.uri} is {kind}, not a build log", HINT)
-    if reading.issues:
-        return InputError(f"{each.uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
-    return InputError(f"{each.uri} is {kind} without any GPU code: no machine code, no PTX", HINT)
-
-
-def _named(sources: Sequence[source.Source], paths: Sequence[str | os.PathLike[str]]) -> str:
-    if len(paths) == 1:
-        given = os.fspath(paths[0])
-        folder = f" ({count(len(sources), 'file')})" if os.path.isdir(given) else ""
-        return ("standard input" if given == "-" else given) + folder
-    return f"any of {count(len(sources), 'input')}"
+            stand = count(len(symbols), "kernel stands", "kernels stand")
+            yield _issue("ptx-only", f"{stand} in it as PTX alone: {next(iter(symbols))} …", name)

@@ -11,7 +11,7 @@ from spillscan.advice.ranking import ranked
 from spillscan.model.code import Group, LocalTraffic, SassStats
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap, parse_launch
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 from tests.conftest import FIXTURES
 from tests.reporting import kernel
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spillscan import scan
 from spillscan.reading.inputs.source import Stream
-from spillscan.reading.readers import contents
+from spillscan.reading.pipeline import contents
 from tests.conftest import FIXTURES, run
 from tests.reading import packings
 from tests.reading.binary.support import FOLDER, stored

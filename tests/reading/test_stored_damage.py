@@ -16,7 +16,7 @@ import pytest
 from spillscan.model import Reading
 from spillscan.model.code import SassFunction
 from spillscan.model.serialize import issue_json, kernel_json, sass_json, text
-from spillscan.reading import readers
+from spillscan.reading import pipeline
 from spillscan.reading.inputs.source import Source, Stream
 from tests.conftest import FIXTURES, sized, stored
 from tests.reading.binary.support import scanned
@@ -81,7 +81,7 @@ def reported(file: str) -> list[Any]:
         if is_code:
             functions, issues = scanned(form, file)
             found.append(_reported(Reading(functions=[*functions], issues=issues)))
-        elif (reader := readers.reader_for(form[:4096])) is not None:
+        elif (reader := pipeline.reader_for(form[:4096])) is not None:
             found.append(_reported(reader.read(Stream(io.BytesIO(form), file), file)))
     return found
 

@@ -19,8 +19,7 @@ from spillscan.judging.rules.spills import SPILL
 from spillscan.model import Advisory, Finding, Kernel, Origin
 from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
-from spillscan.reading.join import attach_code
-from spillscan.reading.join.code import alone
+from spillscan.reading.join.code import alone, attach_code
 from spillscan.reports.formats.json import render as render_json
 from spillscan.reports.words import IN_DIFF, detail_of, place_text
 from tests.conftest import FIXTURES, ROOT, read_any, read_log

@@ -21,7 +21,8 @@ from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
 from spillscan.reading.binary import records
 from spillscan.reading.inputs import ptx
-from spillscan.reading.inputs.source import Source, Stream, expand, kind_of_binary
+from spillscan.reading.inputs.paths import expand
+from spillscan.reading.inputs.source import Source, Stream, kind_of_binary
 from spillscan.reading.pipeline import build_of, still_portable
 
 _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")

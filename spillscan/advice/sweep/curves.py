@@ -21,7 +21,7 @@ from spillscan.output.errors import UsageError
 from spillscan.reading import logs, workers
 from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
-from spillscan.reading.join import attach_code
+from spillscan.reading.join.code import attach_code
 
 _NAME = "ptxas -v"
 _REMARKS = (

@@ -21,7 +21,7 @@ from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import logs, pipeline
 from spillscan.reading.inputs import codecs, source
 from spillscan.reading.inputs.source import HEAD_BYTES, Stream
-from spillscan.reading.readers import contents, reader_for
+from spillscan.reading.pipeline import contents, has_images, reader_for
 
 if TYPE_CHECKING:
     from spillscan.history.dataset import Unit
@@ -255,16 +255,7 @@ def _refusal(stream: Stream) -> str:
         return NO_OUTPUT
     if reader is logs and len(head) < HEAD_BYTES and logs.silent(head):
         return NO_OUTPUT
-    return NO_CODE if binary and not _has_code(stream) else ""
-
-
-def _has_code(stream: Stream) -> bool:
-    """Whether a binary contains a cubin, PTX, or damage that may hide one."""
-    from spillscan.reading.binary import containers
-    from spillscan.reading.binary.window import DEFAULT, Budget, Window
-
-    buffer = stream.buffer()
-    return next(containers.images(Window(buffer), Budget(DEFAULT, len(buffer))), None) is not None
+    return NO_CODE if binary and not has_images(stream) else ""
 
 
 def _reading_of(stream: Stream, uri: str) -> Reading | str:

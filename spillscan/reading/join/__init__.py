@@ -11,12 +11,22 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Sidecar, Usage, agreement
+from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Reading, Sidecar, Usage, agreement
 from spillscan.model.metrics import PRINTED
 from spillscan.reading.inputs.sidecars import place_of
-from spillscan.reading.join.code import attach_code
 
-__all__ = ("attach_code", "attach_sidecars", "merge_links")
+
+def joined(reading: Reading) -> tuple[list[Kernel], list[Issue]]:
+    """Kernels with everything that other inputs report about them, and the issues of ``reading`` with contradictions
+    added."""
+    kernels, issues = merge_links(reading.kernels, reading.links), list(reading.issues)
+    if reading.functions:
+        from spillscan.reading.join.code import attach_code
+
+        kernels, contradictions = attach_code(kernels, reading.functions)
+        issues += contradictions
+    kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
+    return kernels, issues + contradictions
 
 
 # Link records: the linker's registers of relocatable code are final.

@@ -12,7 +12,7 @@ from spillscan.advice.profile.table import worst_first
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import settled
 from spillscan.occupancy.summary import summarise
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 from tests.conftest import FIXTURES, manifest
 
 NCU = FIXTURES / "ncu"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from spillscan.advice.profile.launches import ProfiledLaunch, read, read_profiles
 from spillscan.output.errors import InputError, SpillscanError
-from spillscan.reading.inputs.source import Stream, expand
+from spillscan.reading.inputs.paths import expand
+from spillscan.reading.inputs.source import Stream
 from tests.advice.profile import naive
 from tests.conftest import FIXTURES, manifest, read_text
 

@@ -10,7 +10,7 @@ from spillscan import scan
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel
-from spillscan.reading.join import attach_code
+from spillscan.reading.join.code import attach_code
 from tests.conftest import FIXTURES, read_any, run
 from tests.reading.binary.support import scanned, stored, with_callees
 

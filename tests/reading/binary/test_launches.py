@@ -18,7 +18,7 @@ from spillscan.occupancy.bounds import register_cap
 from spillscan.occupancy.devices import device
 from spillscan.occupancy.launches import LaunchMap, launch, settled
 from spillscan.occupancy.summary import summarise
-from spillscan.reading.join import attach_code
+from spillscan.reading.join.code import attach_code
 from tests.conftest import run
 from tests.reading.binary.support import functions, stored
 

@@ -20,7 +20,7 @@ from spillscan import scan
 from spillscan.model import Build
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import zstd
-from spillscan.reading.inputs.source import expand
+from spillscan.reading.inputs.paths import expand
 from tests.conftest import FIXTURES, ROOT, run
 
 BASE, HEAD = (FIXTURES / "demo" / name for name in ("base.log", "head.log"))

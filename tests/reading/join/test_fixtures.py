@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
-from spillscan.reading.join import attach_code
+from spillscan.reading.join.code import attach_code
 
 LOG, DUMP = Origin(input="build.log", line=7), Origin(input="x.sass", line=12, format="sass")
 
