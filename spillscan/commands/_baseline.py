@@ -16,7 +16,8 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.model import Accepted, Baseline, BaselineResult
+    from spillscan.judging.baseline.comparing import Accepted, BaselineResult
+    from spillscan.judging.baseline.file import Baseline
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Gap, Hidden, Issue
@@ -62,41 +63,21 @@ class Gate(NamedTuple):
         ``build`` is the selected part of ``whole``; ``undecided``: results that rules left open. A build is also
         compared with the recorded metrics.
         """
-        from msgspec.structs import replace
-
-        from spillscan.judging.baseline.model import BaselineResult
+        from spillscan.judging.baseline.comparing import BaselineResult, compare
 
         known = self.policy.accepted(findings)
         if self.baseline is None:
             return BaselineResult(findings=tuple(sorted(known, key=lambda finding: finding.excused)))
-        from spillscan.judging.baseline.judging import apply
-        from spillscan.judging.baseline.recording import Since, since
-        from spillscan.judging.rules.blocks import TRADED
-
-        became = Since() if of_changes else since(build, whole, self.baseline, self.policy, findings, undecided)
-        traded = {id(each.kernel) for each in became.worse if each.rule == TRADED.id}
-        result = apply(
-            (*(each for each in known if not self._is_traded(each, traded)), *self.policy.accepted(became.worse)),
+        return compare(
+            known,
             build,
             self.baseline,
             self.policy,
             whole=whole,
             own=self.own,
+            undecided=undecided,
             of_changes=of_changes,
-            renamed=became.renamed,
         )
-        mine = self.own.entries if self.own is not None else {}
-        return replace(
-            result,
-            undecided=became.undecided,
-            unknown=tuple(each for each in became.unknown if each.identity not in mine),
-            unheld=became.unheld,
-        )
-
-    def _is_traded(self, finding: Finding, traded: set[int]) -> bool:
-        """Whether the finding is one side of a trade-off, and no limit that the policy sets."""
-        limited = "max_spill_bytes" in self.policy.said_of(finding.kernel)
-        return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """Metrics that the gate needs from kernels under ``terms``: those of the rules, and of the comparison with the
@@ -104,11 +85,11 @@ class Gate(NamedTuple):
         from spillscan.judging.rules import judged
 
         needs = judged(terms, "build", self.policy.fail_on)
-        if self.baseline is None or not any(entry.figures for entry in self.baseline.entries.values()):
+        if self.baseline is None:
             return needs
-        from spillscan.judging.baseline.recording import JUDGED
+        from spillscan.judging.baseline.comparing import RECORDED
 
-        return needs | judged(terms, "change", self.policy.fail_on) & JUDGED
+        return needs | judged(terms, "change", self.policy.fail_on) & RECORDED
 
     def report(self, report: Report, result: BaselineResult) -> Report:
         """``report`` with the findings and the result of the baseline."""
@@ -129,8 +110,8 @@ class Gate(NamedTuple):
     def _of_records(self, build: Build) -> dict[str, str]:
         """Notes on the whole file, by kind of issue."""
         said = {}
-        if self.baseline is not None and (others := others_than(self.baseline.toolkits, build.toolkits)):
-            recorded = ", ".join(self.baseline.toolkits)
+        if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
+            recorded = ", ".join(self.baseline.header.toolkits)
             said["other-toolkit"] = (
                 f"CUDA {', '.join(others)} compiled this build, and {recorded} what {self.path} records: "
                 f"figures may differ for that alone; {self._offer('write')} records it, once accepted"
@@ -139,7 +120,7 @@ class Gate(NamedTuple):
 
     def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
         """Notes on removed, renamed and unrecorded kernels that no gap reports, by kind of issue."""
-        from spillscan.judging.baseline.model import identity_of
+        from spillscan.judging.baseline.file import identity_of
         from spillscan.naming import Names
         from spillscan.reports.pairings import renaming
 
@@ -175,12 +156,6 @@ class Gate(NamedTuple):
         found: list[Gap] = []
         if (fail_on := self.policy.fail_on) == "never":
             return found
-        if result.unheld:
-            message = (
-                f"{self.path} records no registers of {count(result.unheld, 'kernel')}, so their growth cannot be"
-                f" checked; run {self._offer('write')} on the accepted build"
-            )
-            found.append(Gap(code="not-comparable", message=message, hides=("registers",)))
         if result.fewer:
             message = f"{self.path} lists {_named(result.fewer)} that the build does not have"
             found.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
@@ -226,8 +201,7 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     from msgspec.structs import replace
 
     from spillscan.commands._merge_base import MergeBase
-    from spillscan.judging.baseline.file import parse
-    from spillscan.judging.baseline.model import identity_of
+    from spillscan.judging.baseline.file import identity_of, parse
 
     base = MergeBase(arguments.baseline_from)
     policy = _policy.policy_of(arguments, base)

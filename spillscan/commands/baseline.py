@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from spillscan.commands import _baseline, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
-from spillscan.judging.baseline.file import text_of
-from spillscan.judging.baseline.model import Baseline
+from spillscan.judging.baseline.comparing import compare
+from spillscan.judging.baseline.file import Baseline, text_of
 from spillscan.judging.baseline.recording import Recording, record
 from spillscan.judging.baseline.recording import prune as pruned
 from spillscan.judging.policy import Policy
@@ -58,25 +58,20 @@ def run(arguments: argparse.Namespace) -> int:
 def write(arguments: argparse.Namespace) -> int:
     """Record all kernels and findings of a build. Entries of kernels missing from the build are kept."""
     policy, path = _policy_and_path(arguments)
-    known = os.path.exists(path)
-    old = _baseline.read(path) if known else None
+    old = _baseline.read(path) if os.path.exists(path) else None
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))
-    made = accepted(read, arguments, policy, old)
+    build = _whole(read, arguments, policy, _not_final(read))
+    judgement = check(build, policy)
+    findings = policy.accepted(judgement.findings)
+    made = record(build, findings, [each.kernel for each in judgement.undecided], old or Baseline(), policy)
     _save(made.baseline, path)
-    counts = ", ".join(f"{count:,} {state}" for state, count in made.before.counts().items() if count)
-    say([f"{path}: {_summary(made.baseline)}" + (f" (before: {counts})" if known and counts else "")])
+    counts = compare(findings, build, old, policy, of_changes=True).counts() if old else {}
+    before = ", ".join(f"{number:,} {state}" for state, number in counts.items() if number)
+    say([f"{path}: {_summary(made.baseline)}" + (f" (before: {before})" if before else "")])
     say(_left_out(made))
     if not read.units:
         complain(UNCOUNTED)
     return 0
-
-
-def accepted(read: Build, arguments: argparse.Namespace, policy: Policy, old: Baseline | None = None) -> Recording:
-    """Baseline that accepts the build ``read``; raises if the build is incomplete."""
-    build = _whole(read, arguments, policy, _not_final(read))
-    judgement = check(build, policy)
-    undecided = [each.kernel for each in judgement.undecided]
-    return record(build, policy.accepted(judgement.findings), undecided, old or Baseline(), policy)
 
 
 def prune(arguments: argparse.Namespace) -> int:
@@ -129,7 +124,7 @@ def _save(baseline: Baseline, path: str) -> None:
 
 def _summary(baseline: Baseline) -> str:
     known = sum(not identity.function for identity in baseline.entries)
-    recorded = sum(len(entry.recorded) for entry in baseline.entries.values())
+    recorded = sum(len(entry.rules) for entry in baseline.entries.values())
     return f"{count(known, 'kernel')} known, {count(recorded, 'finding')} recorded"
 
 

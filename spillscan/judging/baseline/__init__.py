@@ -1,11 +1,8 @@
-"""Baseline: findings that a team accepted are recorded, and only new or worse ones fail.
+"""Baseline: kernels and findings that a team accepted are recorded, and only new or worse ones fail.
 
-Pure: text in, text out; ``commands/_baseline.py`` opens files and calls git. ``model`` defines the content of a
-baseline, ``file`` reads and writes it, ``recording`` creates and prunes it and finds what got worse since, and
-``judging`` sets the state of each finding.
+Pure: text in, text out; ``commands/_baseline.py`` opens files and calls git. ``file`` has the lines of a baseline,
+``comparing`` compares a build with it and sets the state of each finding, and ``recording`` creates and prunes it.
 
-Entries are keyed by canonical identity and arch; copies of one kernel are compared as a multiset. A rule's measure
-gives values of which greater is worse; findings of a rule without a measure are known as a whole, or not at all. The
-metrics of each kernel are recorded, too: they are read back as a kernel and compared with the current one as by
-``diff``.
+A recorded kernel is a kernel: it is paired with the build's kernels and compared as by ``diff``. A finding is known if
+the paired record has one of the same rule, with values that are not exceeded.
 """

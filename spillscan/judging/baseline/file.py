@@ -1,37 +1,65 @@
-"""Text of a baseline: a header, then one JSON line per kernel and arch, sorted so that git merges line by line."""
+"""A baseline and its text: a header, then one JSON line per kernel and arch, sorted so that git merges it by line."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec import Meta, Struct, field
 
-from spillscan.judging.baseline.model import LARGEST_BLOCK, Baseline, Copies, Identity, KnownKernel, key_of
+from spillscan.model import Kernel
+from spillscan.naming.identity import canonical, digest
 from spillscan.output.errors import UsageError
 
 FORMAT = "spillscan-baseline 1"
+METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
+"""Metrics recorded of every kernel: those that decide spills and residency."""
+LONGEST_SYMBOL = 200
+"""Longer symbols (CUTLASS has some of thousands of characters) are replaced by their start and a digest."""
+KEPT = 150
+"""Characters kept of a long symbol, so that a family's kernels stay next to each other."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-Figures = dict[str, Count]
 T = TypeVar("T")
 
 
-class _Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Line of the file."""
+class Identity(NamedTuple):
+    """Kernel of one arch, independent of checkout and translation unit."""
+
+    symbol: str
+    """Canonical symbol, shortened if it is very long."""
+    arch: str | None
+    """``None`` if the log does not name it."""
+    function: bool = False
+    """Whether it is a device function."""
 
 
-class Header(_Line, kw_only=True):
+def identity_of(kernel: Kernel) -> Identity:
+    """Identity of ``kernel``, equal in every checkout and every translation unit that has a copy of it."""
+    return Identity(shortened(canonical(kernel.key.symbol)), kernel.key.arch, kernel.role == "function")
+
+
+def shortened(symbol: str) -> str:
+    """``symbol``, or if it is very long its start, ``~`` and a 64-bit digest of the whole."""
+    return symbol if len(symbol) <= LONGEST_SYMBOL else f"{symbol[:KEPT]}~{digest(symbol, 8)}"
+
+
+class _Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Part of the file."""
+
+
+class Header(_Line, frozen=True, kw_only=True):
     """First line of the file."""
 
     format: str
     toolkits: tuple[str, ...] = ()
-    limits: dict[str, Count] = {}
-    """Limits on all kernels at the time of writing."""
+    """Compiler releases of the latest recording: ``13.0.88``; empty if unknown."""
+    limits: dict[str, Count] = field(default_factory=dict)
+    """Limits on all kernels at the time of writing, by name."""
 
 
-class Taken(_Line, kw_only=True):
-    """Recorded metrics of a kernel: fields of :class:`~spillscan.model.Usage`."""
+class Copy(_Line, frozen=True, kw_only=True):
+    """One of the copies of a kernel in several translation units."""
 
     registers: Count | None = None
     spill_store_bytes: Count | None = None
@@ -39,45 +67,69 @@ class Taken(_Line, kw_only=True):
     stack_bytes: Count | None = None
     shared_bytes: Count | None = None
     barriers: Count | None = None
+    rules: dict[str, dict[str, Count]] = field(default_factory=dict)
+    """Measured values of its findings, by rule and name; greater is worse."""
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Recorded metrics, as fields of :class:`~spillscan.model.Usage`."""
+        return {name: value for name in METRICS if (value := getattr(self, name)) is not None}
 
 
-class Launched(_Line, kw_only=True):
+class Launched(_Line, frozen=True, kw_only=True):
     """Recorded launch of a kernel."""
 
-    threads_per_block: Annotated[int, Meta(ge=1, le=LARGEST_BLOCK)]
+    threads_per_block: Annotated[int, Meta(ge=1, le=2**31)]
     dynamic_shared_bytes: Count | None = None
 
 
-class Entry(_Line, kw_only=True):
-    """Any other line of the file: a kernel of one arch, with all its copies."""
+class Entry(_Line, frozen=True, kw_only=True):
+    """Any other line of the file: a kernel of one arch."""
 
     symbol: Annotated[str, Meta(min_length=1)]
     arch: str | None = None
     function: bool = False
     name: str
+    """Short name, for people."""
     unit: str = ""
+    """Unit that compiled it (:attr:`spillscan.model.units.Unit.name`); empty if unknown or not the same in all."""
     launch: Launched | None = None
-    figures: tuple[Taken, ...] = ()
-    """Metrics of each copy; a single one if all are equal."""
-    rules: dict[str, tuple[Figures, ...]] = {}
-    """Measured values of the findings of each rule, per copy."""
+    copies: Annotated[tuple[Copy, ...], Meta(min_length=1)] = (Copy(),)
+    """Its copies; a single one if all are equal."""
+
+    @property
+    def identity(self) -> Identity:
+        """Identity of the kernel."""
+        return Identity(self.symbol, self.arch, self.function)
+
+    @property
+    def rules(self) -> list[str]:
+        """Rules that found something in a copy."""
+        return sorted({rule for copy in self.copies for rule in copy.rules})
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """Content of a baseline file."""
+
+    entries: dict[Identity, Entry] = field(default_factory=dict)
+    """Every known kernel, and device functions with findings."""
+    header: Header = Header(format=FORMAT)
+
+
+def sorted_copies(copies: Iterable[Copy]) -> tuple[Copy, ...]:
+    """``copies`` in an order that does not depend on theirs; a single one if all are equal."""
+    ordered = sorted(copies, key=_encoded)
+    return tuple(ordered[:1] if ordered[0] == ordered[-1] else ordered)
 
 
 def text_of(baseline: Baseline) -> str:
     """Whole text of the file, independent of the order of the entries."""
-    lines: list[_Line] = [Header(format=FORMAT, toolkits=baseline.toolkits, limits=baseline.limits)]
-    for identity, kernel in sorted(baseline.entries.items(), key=lambda item: key_of(item[0])):
-        lines.append(
-            Entry(
-                **identity._asdict(),
-                name=kernel.name,
-                unit=kernel.unit,
-                launch=Launched(**dict(kernel.launch)) if kernel.launch else None,
-                figures=tuple(Taken(**dict(copy)) for copy in kernel.figures),
-                rules={rule: tuple(map(dict, copies)) for rule, copies in sorted(kernel.recorded.items())},
-            )
-        )
-    return "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+    entries = sorted(baseline.entries.values(), key=lambda each: (each.symbol, each.arch or "", each.function))
+    return "".join(f"{_encoded(line).decode()}\n" for line in (baseline.header, *entries))
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line, order="deterministic")
 
 
 def parse(text: str, label: str) -> Baseline:
@@ -94,20 +146,12 @@ def parse(text: str, label: str) -> Baseline:
             f"{label}:1: format {header.format[:60]!r}; this spillscan reads {FORMAT!r}",
             "`spillscan baseline write BUILD` writes it again",
         )
-    entries: dict[Identity, KnownKernel] = {}
+    entries: dict[Identity, Entry] = {}
     for number, line in enumerate(lines, 2):
         entry = _decoded(line, Entry, f"{label}:{number}")
-        identity = Identity(entry.symbol, entry.arch, entry.function)
-        if identity in entries:
+        if entries.setdefault(entry.identity, entry) is not entry:
             raise UsageError(f"{label}:{number}: {entry.name} appears twice", "keep one of the lines")
-        entries[identity] = KnownKernel(
-            name=entry.name,
-            unit=entry.unit,
-            launch=_known(entry.launch) if entry.launch else (),
-            figures=tuple(map(_known, entry.figures)),
-            recorded={rule: _copies(found) for rule, found in entry.rules.items()},
-        )
-    return Baseline(entries=entries, toolkits=header.toolkits, limits=header.limits)
+    return Baseline(entries=entries, header=header)
 
 
 def _decoded(line: str, of: type[T], place: str) -> T:
@@ -122,11 +166,3 @@ def _decoded(line: str, of: type[T], place: str) -> T:
         raise UsageError(f"{place}: not a line of a baseline: {said}", "`spillscan baseline write` writes it") from None
     except RecursionError:
         raise UsageError(f"{place}: nested too deep", "`spillscan baseline write` writes it") from None
-
-
-def _known(line: _Line) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((name, value) for name, value in asdict(line).items() if value is not None))
-
-
-def _copies(found: tuple[Figures, ...]) -> Copies:
-    return tuple(tuple(sorted(each.items())) for each in found)

@@ -31,7 +31,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.model import Accepted, BaselineResult
+    from spillscan.judging.baseline.comparing import Accepted, BaselineResult
     from spillscan.judging.compare.matrix import KernelRow, Matrix
     from spillscan.judging.places import Tree
 

@@ -1,16 +1,18 @@
-"""Builds made of plain figures, and what the rules find in them."""
+"""Builds made of plain metrics, and their findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spillscan.judging.baseline.judging import apply
-from spillscan.judging.baseline.model import Baseline, BaselineResult
+from msgspec.structs import replace
+
+from spillscan.judging.baseline.comparing import BaselineResult, compare
+from spillscan.judging.baseline.file import Baseline
 from spillscan.judging.baseline.recording import Recording, prune, record
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
-from spillscan.model import Build, Finding, Kernel, KernelKey, Role, Usage
+from spillscan.model import Build, Kernel, KernelKey, Role, Usage
 
 EMPTY = Baseline()
 
@@ -38,18 +40,15 @@ def copies(spills: Iterable[tuple[int, int]], symbol: str = "_Z4gemmPf") -> Buil
     return build(*(kernel(symbol, each, unit=f"{unit}.o") for unit, each in enumerate(spills)))
 
 
-def limited(**limits: int) -> Policy:
-    return Policy((from_options({name: str(value) for name, value in limits.items()}, (), ()),))
-
-
-def findings(of: Build, policy: Policy | None = None) -> list[Finding]:
-    return list(check(of, policy or Policy()).findings)
+def limited(*launches: str, **keys: int | str) -> Policy:
+    return Policy((from_options({name: str(value) for name, value in keys.items()}, (), launches),))
 
 
 def recorded(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Recording:
     policy = policy or Policy()
     judgement = check(of, policy)
-    return record(of, judgement.findings, [each.kernel for each in judgement.undecided], old, policy)
+    findings = policy.accepted(judgement.findings)
+    return record(of, findings, [each.kernel for each in judgement.undecided], old, policy)
 
 
 def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> Baseline:
@@ -57,12 +56,20 @@ def written(of: Build, old: Baseline = EMPTY, policy: Policy | None = None) -> B
 
 
 def judged(of: Build, baseline: Baseline, policy: Policy | None = None) -> BaselineResult:
-    return apply(findings(of, policy), of, baseline, policy or Policy())
+    policy = policy or Policy()
+    judgement = check(of, policy)
+    findings = policy.accepted(judgement.findings)
+    return compare(findings, of, baseline, policy, undecided=judgement.undecided)
 
 
 def pruned(of: Build, old: Baseline, policy: Policy | None = None) -> Baseline:
-    return prune(of, findings(of, policy), old, policy or Policy())
+    policy = policy or Policy()
+    return prune(of, check(of, policy).findings, old, policy)
 
 
-def states(verdict: BaselineResult) -> Sequence[str | None]:
-    return [finding.baseline_state for finding in verdict.findings]
+def states(result: BaselineResult, rule: str = "") -> Sequence[str | None]:
+    return [finding.baseline_state for finding in result.findings if rule in ("", finding.rule)]
+
+
+def sized(of: Kernel, **metrics: int | None) -> Kernel:
+    return replace(of, usage=replace(of.usage, **metrics))  # type: ignore[arg-type]

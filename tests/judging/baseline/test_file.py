@@ -9,38 +9,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.judging.baseline.file import parse, text_of
-from spillscan.judging.baseline.model import KEPT_FIGURES, Baseline, Identity, KnownKernel, shortened
+from spillscan.judging.baseline.file import (
+    FORMAT,
+    Baseline,
+    Copy,
+    Entry,
+    Header,
+    Launched,
+    parse,
+    shortened,
+    text_of,
+)
 from spillscan.output.errors import UsageError
 
-RULES = st.sampled_from(["spill", "registers", "spill-in-loop", "local-array"])
-FIGURES = st.dictionaries(st.sampled_from(["stores", "loads", "times", "depth-1"]), st.integers(0, 2**40), min_size=1)
-COPIES = st.lists(FIGURES.map(lambda figures: tuple(sorted(figures.items()))), min_size=1, max_size=3).map(tuple)
-TAKEN = st.dictionaries(st.sampled_from(KEPT_FIGURES), st.integers(0, 9)).map(lambda each: tuple(sorted(each.items())))
+VALUES = st.dictionaries(st.sampled_from(["stores", "loads", "depth-1"]), st.integers(0, 2**40))
+RULES = st.dictionaries(st.sampled_from(["spill", "registers", "local-array"]), VALUES, max_size=3)
+COPIES = st.builds(Copy, registers=st.sampled_from([None, 0, 64]), barriers=st.integers(0, 9), rules=RULES)
 SYMBOLS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
-IDENTITIES = st.builds(Identity, SYMBOLS, st.sampled_from(["sm_80", "sm_90a", "compute_90", None]), st.booleans())
-KNOWN = st.builds(
-    KnownKernel,
+ENTRIES = st.builds(
+    Entry,
+    symbol=SYMBOLS,
+    arch=st.sampled_from(["sm_80", "sm_90a", "compute_90", None]),
+    function=st.booleans(),
     name=SYMBOLS,
     unit=st.sampled_from(["", "a.cu"]),
-    recorded=st.dictionaries(RULES, COPIES, max_size=3),
-    figures=st.lists(TAKEN, max_size=2).map(tuple),
-    launch=st.sampled_from([(), (("threads_per_block", 64),), (("dynamic_shared_bytes", 9), ("threads_per_block", 1))]),
+    launch=st.sampled_from(
+        [None, Launched(threads_per_block=64), Launched(threads_per_block=1, dynamic_shared_bytes=9)]
+    ),
+    copies=st.lists(COPIES, min_size=1, max_size=2).map(tuple),
 )
-ENTRIES = st.dictionaries(IDENTITIES, KNOWN, max_size=6)
 
 HEADER = '{"format":"spillscan-baseline 1"}\n'
 LINE = '{"symbol":"_Z1kPf","arch":"sm_80","name":"k"}\n'
 
 
-@given(ENTRIES)
-def test_it_reads_back(entries: dict[Identity, KnownKernel]) -> None:
-    baseline = Baseline(entries=entries, toolkits=("12.9.86",), limits={"max_registers": 64})
+@given(st.lists(ENTRIES, max_size=6))
+def test_it_reads_back(listed: list[Entry]) -> None:
+    entries = {each.identity: each for each in listed}
+    header = Header(format=FORMAT, toolkits=("12.9.86",), limits={"max_registers": 64})
+    baseline = Baseline(entries=entries, header=header)
     text = text_of(baseline)
     assert parse(text, "b.jsonl") == baseline
     assert len([json.loads(line) for line in text.split("\n")[:-1]]) == 1 + len(entries)
-    turned = dict(reversed(entries.items()))
-    assert text == text_of(Baseline(entries=turned, toolkits=baseline.toolkits, limits=baseline.limits))
+    assert text == text_of(Baseline(entries=dict(reversed(entries.items())), header=header))
 
 
 def test_long_symbols_are_shortened_and_stay_apart() -> None:
@@ -75,14 +86,15 @@ def test_long_symbols_are_shortened_and_stay_apart() -> None:
         ),
         (HEADER + '{"symbol":"","name":"k"}\n', "b:2: not a line of a baseline: Expected 'str' of length >= 1"),
         (
-            HEADER + '{"symbol":"k","name":"k","figures":[{"registers":-1}]}\n',
+            HEADER + '{"symbol":"k","name":"k","copies":[{"registers":-1}]}\n',
             "b:2: not a line of a baseline: Expected",
         ),
         (
-            HEADER + '{"symbol":"k","name":"k","figures":[{"regs":1}]}\n',
+            HEADER + '{"symbol":"k","name":"k","copies":[{"regs":1}]}\n',
             "b:2: not a line of a baseline: Object contains",
         ),
-        (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":2048}}\n', "b:2: not a line of a baseline: "),
+        (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":0}}\n', "b:2: not a line of a baseline: "),
+        (HEADER + '{"symbol":"k","name":"k","copies":[]}\n', "b:2: not a line of a baseline: Expected"),
         (HEADER + "[" * 100_000 + "\n", "b:2: "),
     ],
 )

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.judging.baseline.file import parse, text_of
-from spillscan.judging.baseline.model import Baseline
+from spillscan.judging.baseline.file import Baseline, parse, text_of
 from tests.conftest import FIXTURES, ROOT, run
 from tests.judging.baseline.support import build, kernel, written
 
