@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from spillscan.commands._merge_base import MergeBase
     from spillscan.judging.policy import Policy
     from spillscan.judging.policy.effective import Layer
-    from spillscan.model import Build, Issue
+    from spillscan.model import Build, Change, Finding, Gap, Issue, Judged
     from spillscan.model.usage import Severity
 
 NO_FILE = "none"
@@ -148,16 +149,12 @@ def with_rot(build: Build, policy: Policy) -> Build:
     """
     from msgspec.structs import replace
 
-    from spillscan.model import Issue, Origin
     from spillscan.occupancy.launches import overruling
 
     notes: list[Issue] = []
 
     def placed(origin: str, code: str, severity: Severity, message: str) -> None:
-        place, _, line = origin.rpartition(":")
-        where = Origin(input=place, line=int(line), format="policy") if place else None
-        text = message + ("" if place else f" ({origin})")
-        notes.append(Issue(code=code, message=text, severity=severity, origin=where))
+        notes.append(_placed(origin, code, severity, message))
 
     for entry, pattern in policy.unused(build.kernels):
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
@@ -180,3 +177,47 @@ def with_rot(build: Build, policy: Policy) -> Build:
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
             placed(accepted.origin, "accept-expires", "note", f"the entry that accepts {what} ends on {accepted.until}")
     return replace(build, issues=(*build.issues, *notes)) if notes else build
+
+
+def unused_accepts(
+    policy: Policy, findings: Sequence[Finding], gaps: Sequence[Gap], judged: Sequence[Judged]
+) -> list[Issue]:
+    """Notes on the entries of ``accept`` that cover none of the ``findings`` and ``gaps``.
+
+    Entries for rules that check nothing of what was ``judged`` are left out.
+    """
+    from spillscan.judging.rules import checks
+
+    asked = {each.rule.id for each in checks() if {*judged} & {*each.judges}}
+    notes = []
+    for entry in policy.accept:
+        used = any(map(entry.covers_finding, findings)) or any(map(entry.covers, gaps))
+        if not used and entry.holds(policy.today) and (entry.gap or entry.rule in asked):
+            kind = "finding" if entry.rule else "gap"
+            message = f"no {kind} matches the entry that accepts {entry.rule or entry.gap} of {entry.kernel!r}"
+            notes.append(_placed(entry.origin, "policy-names-nothing", "note", message))
+    return notes
+
+
+def unused_renames(policy: Policy, changes: Iterable[Change]) -> list[Issue]:
+    """Notes on the stated renames that pair none of the ``changes``."""
+    paired = {each.evidence.rule for each in changes if each.evidence.kind == "stated"}
+    return [
+        _placed(
+            "renamed",
+            "policy-names-nothing",
+            "note",
+            f"{old!r} → {new!r} pairs no kernel that is gone with one that is new",
+        )
+        for old, new in policy.renamed
+        if f"{old} → {new}" not in paired
+    ]
+
+
+def _placed(origin: str, code: str, severity: Severity, message: str) -> Issue:
+    from spillscan.model import Issue, Origin
+
+    place, _, line = origin.rpartition(":")
+    where = Origin(input=place, line=int(line), format="policy") if place else None
+    text = message + ("" if place else f" ({origin})")
+    return Issue(code=code, message=text, severity=severity, origin=where)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 
+from msgspec.structs import replace
+
 from spillscan.commands import _baseline, _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.rules import check
 from spillscan.judging.verdict import gaps_of, verdict
+from spillscan.model import Judged
 from spillscan.output.terminal import complain
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -46,8 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
     judgement = check(build, policy)
     held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
     undecided = (*judgement.undecided, *held.undecided)
-    gaps = gaps_of(everything, undecided, gate.needs(judgement.terms), policy)
-    found = verdict(held.open, (*gaps, *gate.gaps(held)), policy)
+    gaps = [*gaps_of(everything, undecided, gate.needs(judgement.terms), policy), *gate.gaps(held)]
+    found = verdict(held.open, gaps, policy)
+    if not (arguments.arch or arguments.kernel):
+        judged: tuple[Judged, ...] = ("build",) if gate.baseline is None else ("build", "change")
+        notes = _policy.unused_accepts(policy, held.findings, gaps, judged)
+        notes += _policy.unused_renames(policy, held.renamed)
+        build, everything = (replace(each, issues=(*each.issues, *notes)) for each in (build, everything))
     report = Report(
         kind="check",
         build=build,
@@ -58,14 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
         by=arguments.by,
     )
-    judged = gate.report(report, held)
+    report = gate.report(report, held)
     if found.status and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
-        judged = _offers.with_ways(judged, _offers.Asked.by(arguments, inputs), policy)
+        report = _offers.with_ways(report, _offers.Asked.by(arguments, inputs), policy)
     accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
-    judged = judged.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
-    render.write(judged, arguments.format, _options.rows_of(arguments), arguments.source_root)
+    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
+    render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
     return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues), shown=render.shows_gaps(forms))

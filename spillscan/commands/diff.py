@@ -161,6 +161,8 @@ def _report(
         found = marked(found, code)
     judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
     held = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
+    if compared and not (arguments.arch or arguments.kernel):
+        head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     gaps = [
         *gate.gaps(held),

@@ -28,10 +28,12 @@ def check(folder: Path, entry: str, day: str) -> tuple[int, list[tuple[str, str 
     done = run("check", HEAD, "-f", "json", cwd=folder, env=on(day))
     document: Any = json.loads(done.stdout)
     found = [(each["arch"], each.get("baseline_state")) for each in document["findings"]]
-    return done.returncode, sorted(found), [each["code"] for each in document["issues"] if "accept" in each["code"]]
+    codes = [each["code"] for each in document["issues"]]
+    return done.returncode, sorted(found), [each for each in codes if "accept" in each or each == UNUSED]
 
 
 BOTH = [("sm_80", "suppressed"), ("sm_90a", "suppressed")]
+UNUSED = "policy-names-nothing"
 NONE = [("sm_80", None), ("sm_90a", None)]
 
 
@@ -41,8 +43,10 @@ NONE = [("sm_80", None), ("sm_90a", None)]
         ("rule: spill, reason: r", "", 0, BOTH, []),
         ("rule: spill, reason: r, kernel: 'gemm<8>'", "", 0, BOTH, []),
         ("rule: spill, reason: r, kernel: '*model::gemm*'", "", 0, BOTH, []),
-        ("rule: spill, reason: r, kernel: softmax", "", 1, NONE, []),
-        ("rule: stack, reason: r", "", 1, NONE, []),
+        ("rule: spill, reason: r, kernel: softmax", "", 1, NONE, [UNUSED]),
+        ("rule: stack, reason: r", "", 1, NONE, [UNUSED]),
+        ("gap: truncated, reason: r", "", 1, NONE, [UNUSED]),
+        ("rule: blocks-traded, reason: r", "", 1, NONE, []),
         ("rule: spill, reason: r, arch: sm_9*", "", 1, [("sm_80", None), ("sm_90a", "suppressed")], []),
         ("rule: spill, reason: r, until: 2030-01-31", "2030-01-01", 0, BOTH, []),
         ("rule: spill, reason: r, until: 2030-01-31", "2030-01-24", 0, BOTH, ["accept-expires"]),
@@ -57,6 +61,23 @@ def test_findings(entry: str, day: str, status: int, found: Any, issues: Any, tm
 def test_by_option(tmp_path: Path) -> None:
     assert run("check", HEAD, "--accept", "spill=gemm*", cwd=tmp_path).returncode == 0
     assert run("check", HEAD, "--accept", "spill=softmax", cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rename", "noted"),
+    [
+        ("check head.log", "a=b", True),
+        ("check head.log --baseline b.jsonl", "model::gemm<*>=model::gone<*>", True),
+        ("diff old.log head.log", "model::gone<*>*=model::gemm<*>*", False),
+        ("diff old.log head.log", "model::gemm<*>*=model::gone<*>*", True),
+    ],
+)
+def test_renames_that_pair_nothing_are_noted(inputs: str, rename: str, noted: bool, tmp_path: Path) -> None:
+    (tmp_path / "head.log").write_bytes(HEAD.read_bytes())
+    (tmp_path / "old.log").write_bytes(HEAD.read_bytes().replace(b"4gemm", b"4gone"))
+    run("baseline", "write", "head.log", "-o", "b.jsonl", cwd=tmp_path)
+    done = run(*inputs.split(), "--rename", rename, cwd=tmp_path)
+    assert (b"pairs no kernel that is gone with one that is new" in done.stderr) is noted
 
 
 def test_what_is_accepted_is_not_recorded(tmp_path: Path) -> None:
