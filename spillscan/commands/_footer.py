@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.commands._baseline import DEFAULT_FILE, Gate
 from spillscan.judging.policy import Policy
+from spillscan.judging.rules.stack import STACK
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.patterns import names_of
 from spillscan.output.nouns import count
@@ -51,6 +52,10 @@ def not_checked(build: Build, policy: Policy) -> Iterator[str]:
     unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
+    limited = [kernel for kernel in kernels if policy.terms_of(kernel).limit(*STACK.limits) is not None]
+    unread = [kernel for kernel in limited if kernel.sass is None]
+    if unread:
+        yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary too)"
     yield from unknown_values(build)
 
 

@@ -39,19 +39,21 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
     """Exit status of a gate, after printing the ``issues`` of its input that are no gaps.
 
     If a gap keeps the gate from passing, raises UndecidedError with the first gap, unless the report on standard output
-    has ``shown`` the gaps.
+    has ``shown`` the gaps. A gate that cannot fail prints the gaps that the report has not shown.
     """
     first = found.gaps[0] if found.status == 2 else None
-    listed = {(gap.code, gap.message, gap.origin) for gap in found.gaps}
-    report_issues([issue for issue in issues if (issue.code, issue.message, issue.origin) not in listed])
+    gaps = (*found.gaps, *found.accepted) if shown or found.fails else ()
+    listed = {(gap.code, gap.message, gap.origin) for gap in gaps}
+    others = {(each.code, each.message, each.origin): each for each in issues}
+    report_issues([issue for said, issue in others.items() if said not in listed])
     if first is None or shown:
         return found.status
     alike = [
         each.kernel for each in found.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)
     ]
-    others = len(found.gaps) - max(1, len(alike))
+    more_gaps = len(found.gaps) - max(1, len(alike))
     name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
-    more = f" ({others:,} more)" if others else ""
+    more = f" ({more_gaps:,} more)" if more_gaps else ""
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
     fix = known.fix.rstrip(".") if known else "a newer release of spillscan found it and explains it"
     raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)

@@ -183,9 +183,10 @@ def commands_for(
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches])
     if "-" in inputs:
         return
-    if kernel.sass is not None and about.about == "spills":
+    is_function = kernel.role == "function"
+    if kernel.sass is not None and (is_function or about.about == "spills"):
         yield _show(kernel, inputs, names)
-    else:
+    elif not is_function:
         words = ["occupancy", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config]
         yield shlex.join(["spillscan", *words])
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, PortableCode, SassFunction, SassStats
 
 
+_NO_SUM = "recursion, alloca or indirect calls"
+"""Reasons why a call tree's stack has no size known to the compiler."""
+
+
 class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     """One kernel (or device function) of one arch in one translation unit."""
 
@@ -65,6 +69,27 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     def is_helper(self) -> bool:
         """Whether it is helper code that ptxas adds, which tables omit."""
         return self.role == "function" and symbols.is_helper(self.key.symbol)
+
+    @property
+    def dynamic_stack(self) -> str:
+        """Why no tool can add up the stack of its call tree: a message, or recursion, ``alloca`` or indirect calls;
+        empty if it is known, or its input leaves it out."""
+        for each in self.advisories:
+            if each.kind in ("dynamic_stack", "recursive_function"):
+                return each.text
+        usage, code = self.usage, self.sass
+        if self.role == "function" or self.final is False:
+            return ""
+        known = usage.cumulative_stack_bytes is not None
+        if not known and self.final and any(origin.format == "nvlink" for origin in self.origins):
+            return "nvlink cannot determine it"
+        if not known and code is not None and code.origin is not None and code.origin.format == "binary":
+            return _NO_SUM
+        counted = usage.cumulative_stack_bytes if known else usage.stack_bytes
+        local = bool(code is not None and code.local.total.accesses) or any(self.cumulative_spills or ())
+        if counted == 0 and local and not usage.local_bytes:
+            return f"local memory is used, yet ptxas counts 0 B ({_NO_SUM})"
+        return ""
 
     @property
     def saves_for_callers(self) -> bool:

@@ -85,7 +85,7 @@ def _columns(report: Report, shown: Sequence[KernelRow]) -> list[Column[KernelRo
         Column("regs", None, _registers),
         Column("spill st", None, lambda row: words.spills_of(row.kernel, _missing(row))[0]),
         Column("spill ld", None, lambda row: words.spills_of(row.kernel, _missing(row))[1]),
-        Column("stack", None, lambda row: _number(row, row.kernel.usage.stack_bytes)),
+        Column("stack", None, _stack),
         Column("smem", None, lambda row: _number(row, row.kernel.usage.shared_bytes)),
         Column("cmem", None, _constant),
         Column("bar", None, lambda row: _number(row, row.kernel.usage.barriers)),
@@ -112,6 +112,13 @@ def _number(row: KernelRow, value: int | None) -> str:
 def _registers(row: KernelRow) -> str:
     registers = row.kernel.usage.registers
     return _number(row, registers) + "*" * (row.kernel.final is False and registers is not None)
+
+
+def _stack(row: KernelRow) -> str:
+    frame = row.kernel.usage.stack_bytes
+    if not row.kernel.dynamic_stack:
+        return _number(row, frame)
+    return f"≥{frame:,}" if frame else _missing(row)
 
 
 def _constant(row: KernelRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from spillscan.commands._issues import ISSUES_SHOWN, conclude, report_issues
 from spillscan.judging.verdict import Verdict
 from spillscan.model import Finding, Gap, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.output.errors import UndecidedError
+from tests.conftest import run
 
 
 def issues(*words: str) -> list[Issue]:
@@ -77,3 +79,19 @@ def test_the_first_gap_is_the_error_and_what_is_alike_is_told_with_it(
 def test_an_acceptance_names_a_kernel_without_what_would_be_a_pattern(symbol: str, name: str) -> None:
     found = Finding(rule="spill", severity="error", message="m", kernel=kernel(symbol), fingerprint="f")
     assert acceptance(found) == f'{{rule: "spill", kernel: "{name}", arch: "sm_80", reason: "why"}}'
+
+
+CUT = "ptxas info    : Compiling entry function 'f' for 'sm_80'\nptxas info    : Function properties for f\n    0 bytes st"
+
+
+@pytest.mark.parametrize(
+    ("options", "out", "err"),
+    [((), 1, 0), (("--fail-on", "error"), 1, 0), (("-f", "csv"), 0, 1)],
+)
+def test_a_gap_of_a_build_given_twice_is_printed_once(
+    options: tuple[str, ...], out: int, err: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_text(CUT)
+    done = run("diff", "a.log", "a.log", *options, cwd=tmp_path)
+    text = "the figures of f are incomplete"
+    assert (done.stdout.decode().count(text), done.stderr.decode().count(text)) == (out, err)

@@ -102,6 +102,12 @@ def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], s
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
 
 
+def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:
+    limited = Policy((from_options({"max_stack_bytes": "64"}, (), ("*=64",)),))
+    (line,) = not_checked(Build(kernels=(kernel(),)), limited)
+    assert line == "dynamic stack (alloca) of 1 kernel (no log reports it; pass the binary too)"
+
+
 @pytest.mark.parametrize("kind", sized(["FIFO", "folder"], ["FIFO", "socket", "device", "folder"]))
 @pytest.mark.parametrize("role", ["input", "policy", "baseline", "output", "written baseline", "init"])
 def test_what_is_no_file_is_refused_at_once(

@@ -12,8 +12,6 @@ from spillscan.output.nouns import size
 
 STACK = Rule("stack", "error", needs=("stack",), limits=(Limit("max_stack_bytes", "build"),))
 GROWTH = Rule("stack-growth", "warning", needs=("stack",), least="note")
-_DYNAMIC = ("dynamic_stack", "recursive_function")
-"""Messages of ptxas and nvlink about a stack size that depends on the run."""
 _LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
 
 
@@ -22,29 +20,21 @@ def _deepest(kernel: Kernel, terms: Terms) -> int | None:
     return usage.stack_bytes if usage.cumulative_stack_bytes is None else usage.cumulative_stack_bytes
 
 
-def _uses_local_memory(kernel: Kernel) -> bool:
-    """Whether the kernel or its callees access local memory on the stack."""
-    accesses = kernel.sass is not None and kernel.sass.local.total.accesses
-    return bool(accesses or any(kernel.cumulative_spills or ())) and not kernel.usage.local_bytes
-
-
 def _unknown(kernel: Kernel, terms: Terms) -> str:
     """Why the whole stack is unknown, or not final."""
-    dynamic = next((each for each in kernel.advisories if each.kind in _DYNAMIC), None)
-    if dynamic is not None:
-        return f"its stack is unknown: {dynamic.text}"
+    if kernel.dynamic_stack:
+        return f"its stack is unknown: {kernel.dynamic_stack}"
     if _deepest(kernel, terms) is None:
-        return because(kernel, "the log does not say how large its stack is")
-    if kernel.usage.cumulative_stack_bytes is None:
-        if kernel.final and any(origin.format == "nvlink" for origin in kernel.origins):
-            return "its stack is unknown: nvlink cannot determine it"
-        origin = kernel.sass.origin if kernel.sass else None
-        if origin is not None and origin.format == "binary" and kernel.role != "function" and kernel.final is not False:
-            return "its stack is unknown (recursion, alloca or indirect calls)"
-        if kernel.cumulative_spills is not None and kernel.usage.barriers is None:
-            return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
-    if not _deepest(kernel, terms) and kernel.role != "function" and _uses_local_memory(kernel):
-        return "its stack is unknown: local memory is used, yet ptxas counts 0 B (recursion, alloca or indirect calls)"
+        of_binary = kernel.sass is not None and kernel.sass.origin is not None and kernel.sass.origin.format == "binary"
+        inputs = (
+            "a binary does not say how large the stack of a device function is"
+            if of_binary
+            else "no input reports its stack"
+        )
+        return because(kernel, inputs)
+    adds = kernel.usage.cumulative_stack_bytes is not None or kernel.usage.barriers is not None
+    if kernel.cumulative_spills is not None and not adds:
+        return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
     return "" if kernel.role == "function" else unlinked(kernel, "its stack is")
 
 

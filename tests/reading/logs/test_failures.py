@@ -328,6 +328,8 @@ NOISE = [
     "//tests:gemm_test                                                        FAILED in 0.3s",
     "Segfaults fixed: 3",
     "FAILED: 2 of 30 checks",
+    "FAILED: tests/test_gemm.py::test_tiles[float16-sm_80]",
+    "FAILED: unit/check_softmax.py",
 ]
 
 
