@@ -36,23 +36,23 @@ class Names:
 
     def __init__(self, *builds: Iterable[Key], width: int = WIDTH) -> None:
         self.width = width
-        self._held: dict[Key, int] = {}
+        self._builds: dict[Key, int] = {}
         for number, symbols in enumerate(builds):
             for symbol in symbols:
-                self._held[symbol] = self._held.get(symbol, 0) | 1 << number
+                self._builds[symbol] = self._builds.get(symbol, 0) | 1 << number
         self._known: dict[tuple[Key, int], str] = {}
         self._taken: dict[tuple[str, int], Key] = {}
 
     @classmethod
-    def held(cls, held: dict[Key, int]) -> Self:
+    def by_builds(cls, masks: dict[Key, int]) -> Self:
         """Names from a bit mask per kernel: bit ``n`` is set if build ``n`` has the kernel."""
         names = cls()
-        names._held = held
+        names._builds = masks
         return names
 
     def __iter__(self) -> Iterator[Key]:
         """All kernels, each once."""
-        return iter(self._held)
+        return iter(self._builds)
 
     def fit(self, columns: int) -> None:
         """Set the width of names for an output of ``columns`` columns."""
@@ -89,16 +89,16 @@ class Names:
         """Whether the symbols are different kernels: in one build together, or with different canonical names."""
         seen = 0
         for symbol in symbols:
-            if seen & self._held.get(symbol, 0):
+            if seen & self._builds.get(symbol, 0):
                 return True
-            seen |= self._held.get(symbol, 0)
+            seen |= self._builds.get(symbol, 0)
         return len({_canonical(symbol) for symbol in symbols}) > 1
 
     @cached_property
     def _near(self) -> dict[str, list[Key]]:
         """Kernels by the stem of their names; only kernels of one stem can get the same display name."""
         found: dict[str, list[Key]] = defaultdict(list)
-        for symbol in self._held:
+        for symbol in self._builds:
             found[_stem(symbol)].append(symbol)
         return found
 
@@ -123,7 +123,7 @@ class Names:
     def called(self, shown: str) -> list[Key]:
         """The kernels whose display name, short or full, is ``shown``."""
         words = _WORD.findall(shown.partition("~")[0].partition("<")[0].partition("[")[0])
-        near = list(self._held) if words else []
+        near = list(self._builds) if words else []
         for word in set(words) - _UNSPELLED:
             near = [symbol for symbol in near if word in symbol_of(symbol)]
         if "~" not in shown:  # no name that was cut

@@ -102,7 +102,7 @@ def device_data(device: Device) -> dict[str, Any]:
         "chip": device.chip,
         "status": device.status,
         "gpus": [to_builtins(gpu) for gpu in device.gpus],
-        "figures": {
+        "values": {
             name: {"value": getattr(device, name), "source": list(keys)} for name, keys in device.sources.items()
         },
         "conflicts": [to_builtins(conflict) for conflict in device.conflicts],

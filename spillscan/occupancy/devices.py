@@ -47,7 +47,7 @@ class Gpu(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Conflict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source that contradicts the table."""
 
-    figure: str
+    name: str
     """Field of :class:`Device`."""
     source: str
     """Key of ``sources.yaml``."""
@@ -100,7 +100,7 @@ class Multiprocessor(Struct, frozen=True, kw_only=True):
     """Whether thread block clusters exist."""
 
 
-FIGURES = Multiprocessor.__struct_fields__
+RESOURCES = Multiprocessor.__struct_fields__
 """Fields of :class:`Device` with a source each."""
 
 
@@ -316,12 +316,12 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
         except ValidationError as error:
             raise InputError(f"{name}: {where}: {error}", "see the other device files") from None
 
-    need(isinstance(data.get("figures"), dict), "figures")
-    figures = {key: checked(entry, _Sourced, key) for key, entry in data["figures"].items()}
+    need(isinstance(data.get("values"), dict), "values")
+    values = {key: checked(entry, _Sourced, key) for key, entry in data["values"].items()}
     found = checked(
-        {key: value for key, value in data.items() if key != "figures"}
-        | {key: entry.value for key, entry in figures.items()}
-        | {"sources": {key: entry.source for key, entry in figures.items()}},
+        {key: value for key, value in data.items() if key != "values"}
+        | {key: entry.value for key, entry in values.items()}
+        | {"sources": {key: entry.source for key, entry in values.items()}},
         Device,
         "a device",
     )
@@ -331,11 +331,11 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
     steps = found.carveout_steps_kb
     need(steps == tuple(sorted({*steps})), "carveout_steps_kb must be ascending")
     need(1024 * max(steps) == found.shared_bytes_per_sm, "largest step is not the whole")
-    said = [*(gpu.source for gpu in found.gpus), *((conflict.source,) for conflict in found.conflicts)]
-    for key in chain(*found.sources.values(), *said):
+    cited = [*(gpu.source for gpu in found.gpus), *((conflict.source,) for conflict in found.conflicts)]
+    for key in chain(*found.sources.values(), *cited):
         need(key in sources(), f"unknown source {key!r}")
     for conflict in found.conflicts:
-        need(conflict.figure in FIGURES, f"conflict about unknown figure {conflict.figure}")
+        need(conflict.name in RESOURCES, f"conflict about unknown value {conflict.name}")
     return found
 
 

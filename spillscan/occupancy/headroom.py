@@ -63,17 +63,17 @@ def headroom(occupancy: Occupancy) -> tuple[Headroom, ...]:
     return tuple(_along(resource, occupancy, most[resource]) for resource in RESOURCES if resource in most)
 
 
-def changed(configuration: Configuration, varied: Varied, figure: int) -> Configuration:
+def changed(configuration: Configuration, varied: Varied, amount: int) -> Configuration:
     """``configuration`` with another value; shared memory is static + dynamic, bytes."""
     return (
-        with_shared(configuration, figure) if varied == "shared" else replace(configuration, **{_FIELD[varied]: figure})
+        with_shared(configuration, amount) if varied == "shared" else replace(configuration, **{_FIELD[varied]: amount})
     )
 
 
 def current(configuration: Configuration, varied: Varied) -> int:
     """Current value of the varied resource; shared memory is static + dynamic, bytes."""
-    figure: int = getattr(configuration, _FIELD[varied])
-    return figure
+    amount: int = getattr(configuration, _FIELD[varied])
+    return amount
 
 
 def with_shared(configuration: Configuration, user_bytes: int) -> Configuration:
@@ -101,19 +101,19 @@ def _along(resource: Resource, occupancy: Occupancy, most: int) -> Headroom:
     now = current(occupancy.configuration, resource)
     blocks = occupancy.resident_blocks
 
-    def blocks_at(figure: int) -> int:
-        return resident(changed(occupancy.configuration, resource, figure)).resident_blocks
+    def blocks_at(amount: int) -> int:
+        return resident(changed(occupancy.configuration, resource, amount)).resident_blocks
 
-    def step(figure: int) -> BlockStep:
+    def step(amount: int) -> BlockStep:
         return BlockStep(
-            resource=resource, before=now, after=figure, blocks_before=blocks, blocks_after=blocks_at(figure)
+            resource=resource, before=now, after=amount, blocks_before=blocks, blocks_after=blocks_at(amount)
         )
 
-    fewer = last(0, now, lambda figure: blocks_at(figure) > blocks)
+    fewer = last(0, now, lambda amount: blocks_at(amount) > blocks)
     more = None if fewer is None else step(fewer)
     if blocks == 0:
         return Headroom(resource=resource, more_blocks=more, free=0, fewer_blocks=None)
-    highest = last(now, max(now, most), lambda figure: blocks_at(figure) >= blocks)
+    highest = last(now, max(now, most), lambda amount: blocks_at(amount) >= blocks)
     assert highest is not None
     free = highest - now
     return Headroom(
@@ -156,9 +156,9 @@ def next_block(occupancy: Occupancy) -> NextBlock | None:
     for varied, limiter in _IN_THE_WAY:
 
         def fits(
-            figure: int, varied: Varied = varied, limiter: Limiter = limiter, here: Configuration = configuration
+            amount: int, varied: Varied = varied, limiter: Limiter = limiter, here: Configuration = configuration
         ) -> bool:
-            size = figure * WARP_THREADS if varied == "threads" else figure
+            size = amount * WARP_THREADS if varied == "threads" else amount
             limit = resident(changed(here, varied, size)).limits[limiter]
             return limit is None or limit >= target
 

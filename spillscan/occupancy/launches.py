@@ -31,37 +31,37 @@ class LaunchMap(Struct, frozen=True):
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """Launch of ``kernel``; ``None`` if no entry matches, it has no sidecar, and its code has no launch bounds."""
-        said = (launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern))
-        return settled(kernel, next(said, None))
+        given = (launch for pattern, launch in reversed(self.entries) if matches(kernel, pattern))
+        return settled(kernel, next(given, None))
 
 
-def settled(kernel: Kernel, said: Launch | None) -> Launch | None:
-    """Launch of ``kernel``: the user's (``said``), else its sidecar's, else by its launch bounds; ``None`` if unknown.
+def settled(kernel: Kernel, given: Launch | None) -> Launch | None:
+    """Launch of ``kernel``: the user's (``given``), else its sidecar's, else by its launch bounds; ``None`` if unknown.
 
     A policy's block size that contradicts the code counts only with ``override``, because the source may have changed
     since. Dynamic shared memory that the user left open is the sidecar's; 0 if the code declares none, or if no code
     was read.
     """
-    if said is None:
+    if given is None:
         return kernel.launch or of_bounds(kernel)
-    if (code := overruling(kernel, said)) is not None:
-        said = replace(said, threads_per_block=code.threads_per_block, source=code.source)
-    if said.dynamic_shared_bytes is not None:
-        return said
+    if (code := overruling(kernel, given)) is not None:
+        given = replace(given, threads_per_block=code.threads_per_block, source=code.source)
+    if given.dynamic_shared_bytes is not None:
+        return given
     if kernel.launch is not None:
-        return replace(said, **_dynamic(kernel.launch.dynamic_shared_bytes))
-    return said if kernel.dynamic_shared else replace(said, dynamic_shared_bytes=0)
+        return replace(given, **_dynamic(kernel.launch.dynamic_shared_bytes))
+    return given if kernel.dynamic_shared else replace(given, dynamic_shared_bytes=0)
 
 
-def overruling(kernel: Kernel, said: Launch) -> Launch | None:
-    """Launch by the code of ``kernel`` if it contradicts the policy's launch ``said``; else ``None``.
+def overruling(kernel: Kernel, given: Launch) -> Launch | None:
+    """Launch by the code of ``kernel`` if it contradicts the policy's launch ``given``; else ``None``.
 
     Also ``None`` if the code has no block size, the user overrides it, or the policy's is within the launch bounds.
     """
     code = kernel.launch or of_bounds(kernel)
-    if code is None or said.source != "policy" or code.threads_per_block == said.threads_per_block:
+    if code is None or given.source != "policy" or code.threads_per_block == given.threads_per_block:
         return None
-    if code.source == "bounds" and said.threads_per_block < code.threads_per_block:
+    if code.source == "bounds" and given.threads_per_block < code.threads_per_block:
         return None
     return code
 
@@ -84,9 +84,9 @@ def of_bounds(kernel: Kernel) -> Launch | None:
 
 def parse_launch(text: str) -> tuple[str, Launch]:
     """Parse ``GLOB=THREADS[,DYNAMIC_SHARED_BYTES][,override]``, an entry of a :class:`LaunchMap`. Raises UsageError."""
-    pattern, _, figures = text.rpartition("=")
-    stated = figures.removesuffix(",override")
-    source: LaunchSource = "policy" if stated == figures else "override"
+    pattern, _, numbers = text.rpartition("=")
+    stated = numbers.removesuffix(",override")
+    source: LaunchSource = "policy" if stated == numbers else "override"
     threads, _, dynamic = stated.partition(",")
     if not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
         raise UsageError(f"{text!r} is not a launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
@@ -96,9 +96,9 @@ def parse_launch(text: str) -> tuple[str, Launch]:
     return pattern, launch(source, threads_per_block=int(threads), **shared)
 
 
-def launch(source: LaunchSource = "policy", /, **figures: int) -> Launch:
+def launch(source: LaunchSource = "policy", /, **values: int) -> Launch:
     """A launch with the given values (fields of :class:`~spillscan.model.Launch`)."""
-    return Launch(source=source, **(_dynamic(figures.get("dynamic_shared_bytes")) | figures))
+    return Launch(source=source, **(_dynamic(values.get("dynamic_shared_bytes")) | values))
 
 
 def _dynamic(size: int | None) -> dict[str, Any]:

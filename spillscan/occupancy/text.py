@@ -23,7 +23,7 @@ from spillscan.output.nouns import count, size
 def title(device: Device) -> str:
     """Title of a device, such as ``sm_90 (Hopper GH100)``."""
     chip = f" {device.chip}" if device.chip else ""
-    extra = {"confirmed": "", "preliminary": ", preliminary figures", "renamed": ", renamed sm_110"}[device.status]
+    extra = {"confirmed": "", "preliminary": ", preliminary values", "renamed": ", renamed sm_110"}[device.status]
     return f"{device.target} ({device.architecture}{chip}{extra})"
 
 
@@ -225,11 +225,11 @@ def device_row(device: Device, gpus: int) -> Sequence[str]:
 def device_lines(device: Device) -> list[str]:
     """All data about one device: values with their sources, conflicts, notes."""
     lines = [f"{title(device)}, compute capability {device.compute_capability}", ""]
-    figures = list(device.sources)
-    wide = max(len(name) for name in figures)
-    values = {name: _value(getattr(device, name)) for name in figures}
+    names = list(device.sources)
+    wide = max(len(name) for name in names)
+    values = {name: _value(getattr(device, name)) for name in names}
     broad = max(len(value) for value in values.values() if len(value) <= 12)
-    lines += [f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in figures]
+    lines += [f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in names]
     if device.gpus:
         known = [
             gpu.name + (f" ({gpu.multiprocessors} SMs)" if gpu.multiprocessors is not None else "")
@@ -237,7 +237,7 @@ def device_lines(device: Device) -> list[str]:
         ]
         lines += ["", "GPUs: " + ", ".join(known)]
     for conflict in device.conflicts:
-        lines += ["", f"conflict: {conflict.source} has {conflict.figure} {conflict.says:,}; {conflict.why}"]
+        lines += ["", f"conflict: {conflict.source} has {conflict.name} {conflict.says:,}; {conflict.why}"]
     lines += [f"note: {note}" for note in device.notes]
     used = sorted({key for keys in device.sources.values() for key in keys})
     lines += ["", *(f"[{key}] {sources()[key]}" for key in used)]

@@ -173,7 +173,7 @@ def test_devices(capsys):
     assert "conflict: N has barriers_per_sm 64" in out
     status, out, _ = run(capsys, "explain", "devices", "H100", "-f", "json")
     (data,) = json.loads(out)["devices"]
-    assert data["figures"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
+    assert data["values"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
     assert len(json.loads(run(capsys, "explain", "devices", "-f", "json")[1])["devices"]) == len(devices())
     assert run(capsys, "explain", "devices", "sm_99")[0] == 2
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from spillscan.occupancy.devices import (
-    FIGURES,
     FOLDER,
+    RESOURCES,
     _load,
     _nearest,
     _words,
@@ -29,7 +29,7 @@ def test_each_file_is_a_device_and_each_figure_has_a_source():
         (path.name for path in Path(FOLDER).glob("sm_*.yaml")), key=lambda name: int(name[3:-5])
     )
     for one in devices():
-        assert tuple(one.sources) == FIGURES
+        assert tuple(one.sources) == RESOURCES
         assert all(keys and set(keys) <= set(sources()) for keys in one.sources.values())
 
 
@@ -139,8 +139,8 @@ def change(**changes):
     data = yaml.safe_load(Path(FOLDER, "sm_90.yaml").read_bytes())
     data = copy.deepcopy(data)
     for key, value in changes.items():
-        if key in data["figures"]:
-            data["figures"][key] = value
+        if key in data["values"]:
+            data["values"][key] = value
         else:
             data[key] = value
     return data
@@ -169,7 +169,7 @@ def change(**changes):
             {"gpus": [{"name": "H100", "multiprocessors": 132, "source": []}]},
             r">= 1 - at `\$\.gpus\[0\]\.source",
         ),
-        ({"conflicts": [{"figure": "clusters"}]}, r"missing required field `source` - at `\$\.conflicts"),
+        ({"conflicts": [{"name": "clusters"}]}, r"missing required field `source` - at `\$\.conflicts"),
         ({"clusters": {"value": 1, "source": ["G"]}}, r"Expected `bool`, got `int` - at `\$\.clusters`"),
         ({"carveout_steps_kb": {"value": [8, 0], "source": ["H"]}}, "ascending"),
         ({"carveout_steps_kb": {"value": [0, 8], "source": ["H"]}}, "largest step"),
@@ -185,7 +185,7 @@ def test_file_name():
         parse(change(), "sm_91.yaml")
 
 
-def test_figures_that_hold_everywhere():
+def test_values_that_hold_everywhere():
     for one in devices():
         assert one.max_threads_per_sm == 32 * one.max_warps_per_sm
         assert one.registers_per_block <= one.registers_per_sm

@@ -41,8 +41,8 @@ def test_headroom_is_the_nearest_step_each_way(configuration):
     now = resident(configuration)
     for way in headroom(now):
 
-        def blocks(figure, resource=way.resource):
-            return resident(changed(configuration, resource, figure)).resident_blocks
+        def blocks(value, resource=way.resource):
+            return resident(changed(configuration, resource, value)).resident_blocks
 
         start = {
             "registers": configuration.registers,
@@ -61,7 +61,7 @@ def test_headroom_is_the_nearest_step_each_way(configuration):
             assert blocks(way.fewer_blocks.after) == way.fewer_blocks.blocks_after < max(now.resident_blocks, 1)
 
 
-def test_the_issue_in_figures():
+def test_the_published_example():
     ways = {way.resource: way for way in headroom(occupancy("sm_80", registers=41, threads_per_block=256))}
     step = ways["registers"].more_blocks
     assert (step.before, step.after, step.blocks_before, step.blocks_after) == (41, 40, 5, 6)
@@ -252,20 +252,20 @@ def test_the_next_block_needs_all_that_it_says_and_no_more(configuration: Config
     now = resident(configuration)
     found = next_block(now)
 
-    def blocks(figures: dict[str, int]) -> int:
+    def blocks(values: dict[str, int]) -> int:
         changing = configuration
-        for varied, figure in figures.items():
-            changing = changed(changing, varied, figure)  # type: ignore[arg-type]
+        for varied, value in values.items():
+            changing = changed(changing, varied, value)  # type: ignore[arg-type]
         return resident(changing).resident_blocks
 
     if found is None:
         least = {"threads": min(32, configuration.threads_per_block), "registers": 1, "shared": 0, "barriers": 0}
         assert blocks(least) <= now.resident_blocks
         return
-    figures = {name: getattr(found, name) for name in RESOURCES}
-    needs: dict[str, int] = {name: figure for name, figure in figures.items() if figure is not None}
+    values = {name: getattr(found, name) for name in RESOURCES}
+    needs: dict[str, int] = {name: value for name, value in values.items() if value is not None}
     assert found.blocks == now.resident_blocks + 1 <= blocks(needs)
-    for varied, figure in needs.items():
-        more = figure + (32 if varied == "threads" else 1)
+    for varied, value in needs.items():
+        more = value + (32 if varied == "threads" else 1)
         if more <= current(configuration, varied):  # type: ignore[arg-type]
             assert blocks(needs | {varied: more}) < found.blocks

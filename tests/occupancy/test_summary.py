@@ -113,7 +113,7 @@ def test_local_memory():
 
 
 @pytest.mark.parametrize(
-    ("figures", "limiter", "finding"),
+    ("values", "limiter", "finding"),
     [
         ({"registers": 41}, "registers", "12,288 per block (41 per thread) of 65,536 per SM"),
         (
@@ -126,8 +126,8 @@ def test_local_memory():
         ({"registers": 16, "threads_per_block": 704}, "warps", "blocks of 22 warps leave 20 of 64 slots empty"),
     ],
 )
-def test_limiters_have_their_figures(figures, limiter, finding):
-    found = occupancy("sm_90", **({"threads_per_block": 256} | figures))
+def test_limiters_have_their_values(values, limiter, finding):
+    found = occupancy("sm_90", **({"threads_per_block": 256} | values))
     assert dict(findings(found))[limiter].startswith(finding)
     assert finding in "\n".join(report(found))
 

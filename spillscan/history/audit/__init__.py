@@ -97,9 +97,9 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
     from spillscan.history.dataset import open_dataset
 
     dataset = open_dataset(root)
-    for held in dataset.summary([build for build in dataset.builds if build.label in labels]):
-        summary.kept_kernels[held.build.label] = held.kernels
-        summary.issues += held.issues
+    for kept in dataset.summary([build for build in dataset.builds if build.label in labels]):
+        summary.kept_kernels[kept.build.label] = kept.kernels
+        summary.issues += kept.issues
 
 
 def _outcomes(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Generator[FileOutcome]:

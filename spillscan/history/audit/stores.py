@@ -104,7 +104,7 @@ def listed(url: str) -> list[Listed]:
     except FileNotFoundError as error:
         raise InputError(f"there is no {shown(url)}", "give files, folders, patterns or URLs") from error
     except Exception as error:
-        raise InputError(f"cannot list {shown(url)}: {said(error)}", "check its keys and its address") from error
+        raise InputError(f"cannot list {shown(url)}: {reason_of(error)}", "check its keys and its address") from error
 
 
 def _listing(url: str) -> Iterator[Listed]:
@@ -213,10 +213,10 @@ def _asked(action: Callable[[], T], uri: str) -> T:
     except FileNotFoundError as error:
         raise InputError(f"cannot fetch {uri}: the store did not return it", "the next run tries again") from error
     except Exception as error:
-        raise InputError(f"cannot fetch {uri}: {said(error)}", "the next run tries again") from error
+        raise InputError(f"cannot fetch {uri}: {reason_of(error)}", "the next run tries again") from error
 
 
-def said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Message of an error, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 

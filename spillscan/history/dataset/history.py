@@ -142,9 +142,9 @@ def histories(
         past.read(None)
     elif (exact := compiled(pattern).exact) is not None:  # a symbol selects its own kernel first
         past.read([canonical(exact)])
-    if not past.held and not changing:
+    if not past.states and not changing:
         past.read(lookup.named(dataset, pattern, past.labels))
-    if not past.held and not changing:
+    if not past.states and not changing:
         bases = lookup.shown_as(dataset, pattern, past.labels)
         keys = lookup.names_in(dataset, past.labels, bases).called(pattern)
         past.read([canonical(symbol_of(key)) for key in keys])
@@ -217,7 +217,7 @@ class _Past:
         self._filled = [index for index, build in enumerate(builds) if sizes[build.label]]
         self._read: set[str] | None = set()
         self.labels = [build.label for build in builds]
-        self.held: dict[Key, list[_State]] = {}
+        self.states: dict[Key, list[_State]] = {}
         """States of each key, in build order."""
         self._points: dict[tuple[int | None, ...], lookup.Point] = {}
         self._links: dict[tuple[int, Key], Link] = {}
@@ -237,10 +237,10 @@ class _Past:
             kernel = copies[0][0]
             values = lookup.values_of(copies, self._launches)
             point = self._points.setdefault(values, lookup.Point(values))
-            held = self.held.setdefault(Key.of(kernel), [])
-            if held and held[-1].last + 1 == first:
-                held[-1] = held[-1]._replace(kernel=kernel)  # share one record per key
-            held.append(_State(first, last, point, len(copies), kernel))
+            states = self.states.setdefault(Key.of(kernel), [])
+            if states and states[-1].last + 1 == first:
+                states[-1] = states[-1]._replace(kernel=kernel)  # share one record per key
+            states.append(_State(first, last, point, len(copies), kernel))
 
     def chains(self) -> list[list[tuple[_Run, bool]]]:
         """Runs grouped by kernel, each run with whether it was renamed.
@@ -283,11 +283,11 @@ class _Past:
         )
 
     def _states(self, run: _Run) -> Iterator[_State]:
-        held = self.held[run.key]
-        for at in range(bisect_left(held, run.first, key=itemgetter(0)), len(held)):
-            if held[at].first > run.last:
+        states = self.states[run.key]
+        for at in range(bisect_left(states, run.first, key=itemgetter(0)), len(states)):
+            if states[at].first > run.last:
                 break
-            yield held[at]
+            yield states[at]
 
     def _spans(self, state: _State) -> Iterator[Span]:
         """Spans of a state, split at builds without any kernel."""
@@ -299,8 +299,8 @@ class _Past:
         yield Span(first, self._filled[state.last], state.point)
 
     def _kernel(self, run: _Run) -> Kernel:
-        held = self.held[run.key]
-        return held[bisect_right(held, run.last, key=itemgetter(0)) - 1].kernel
+        states = self.states[run.key]
+        return states[bisect_right(states, run.last, key=itemgetter(0)) - 1].kernel
 
     def _events(self, chain: Sequence[tuple[_Run, bool]]) -> Iterator[Event]:
         start, end = chain[0][0].first, chain[-1][0].last
@@ -317,13 +317,13 @@ class _Past:
 
     def _runs(self) -> list[_Run]:
         found = []
-        for key, held in self.held.items():
-            first = held[0].first
-            for one, other in pairwise(held):
+        for key, states in self.states.items():
+            first = states[0].first
+            for one, other in pairwise(states):
                 if other.first > one.last + 1:
                     found.append(_Run(key, first, one.last))
                     first = other.first
-            found.append(_Run(key, first, held[-1].last))
+            found.append(_Run(key, first, states[-1].last))
         return found
 
     def _into(self, run: _Run) -> Link | None:

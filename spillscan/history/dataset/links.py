@@ -68,8 +68,8 @@ def found(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neig
         if len(dataset.ask(_ALONE, (), both).rows) < 2:
             yield both, ()
             continue
-        held = dataset.kernels_of(both)
-        yield both, tuple(_between(held[both[0]], held[both[1]]))
+        kernels = dataset.kernels_of(both)
+        yield both, tuple(_between(kernels[both[0]], kernels[both[1]]))
 
 
 def _between(base: Sequence[Kernel], head: Sequence[Kernel]) -> Iterator[Link]:

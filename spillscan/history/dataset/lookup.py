@@ -27,7 +27,7 @@ COLUMNS = ("arch", "canonical", "symbol", "role", "final", "confidence", "varian
 """Columns of a kernel that history follows."""
 
 
-_STATES = """WITH {held}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
+_STATES = """WITH {few}placed AS (SELECT {hash} AS key, nth, hash({alike}) AS state FROM {rows}),
     states AS (SELECT key, nth, sum(state) AS state FROM placed GROUP BY key, nth),
     edges AS (SELECT key, nth, lag(nth) OVER same IS DISTINCT FROM nth - 1 OR lag(state) OVER same <> state AS opens,
             lead(nth) OVER same IS DISTINCT FROM nth + 1 OR lead(state) OVER same <> state AS ends
@@ -49,13 +49,13 @@ def states(
     """
     places = Rows({"label": "VARCHAR", "nth": "INTEGER"}, [(label, nth) for nth, label in enumerate(labels)])
     only, tables = ("", {}) if names is None else among(Rows({"canonical": "VARCHAR"}, [(name,) for name in names]))
-    rows, held = f"kernels JOIN places USING (label){only}", ""
+    rows, few = f"kernels JOIN places USING (label){only}", ""
     if names is not None and not tables:  # few rows: materialize them, so that files are read once
-        rows, held = "few", f"few AS MATERIALIZED (SELECT {', '.join(COLUMNS)}, nth FROM {rows}), "
+        rows, few = "few", f"few AS MATERIALIZED (SELECT {', '.join(COLUMNS)}, nth FROM {rows}), "
     alike = [name for name in COLUMNS if name not in _NAMES and (timed or name != "compile_ms")]
     columns = [name for name in COLUMNS if name != "short_name" and (timed or name != "compile_ms")]
     whole = (0, len(labels) - 1) if names is None else (-1, -1)
-    question = _STATES.format(held=held, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), rows=rows)
+    question = _STATES.format(few=few, hash=KEY_HASH, alike=", ".join(alike), columns=", ".join(columns), rows=rows)
     for key, first, last, *row in dataset.stream(question, whole, labels, tables | {"places": places}):
         yield key, first, last, dict(zip(columns, row, strict=True))
 
@@ -114,11 +114,11 @@ def names_in(dataset: Dataset, labels: Sequence[str], bases: Iterable[str] | Non
         f"SELECT symbol, variant, bitstring_agg(nth, 0, {max(len(labels) - 1, 0)})::VARCHAR FROM kernels"
         f" JOIN places USING (label){alike} GROUP BY ALL ORDER BY ALL"
     )
-    held: dict[naming.Key, int] = {}
+    present: dict[naming.Key, int] = {}
     for symbol, variant, bits in dataset.stream(question, (), labels, tables | {"places": places}):
         named = named_by(symbol, variant)
-        held[named] = held.get(named, 0) | int(bits, 2)
-    return Names.held(held)
+        present[named] = present.get(named, 0) | int(bits, 2)
+    return Names.by_builds(present)
 
 
 def named_by(symbol: str, variant: str | None) -> str | Tuned:

@@ -26,13 +26,13 @@ def merge(root: str, labels: Collection[str]) -> None:
     """Rewrite each build with several commits as one commit. Must not run while a build is being appended to."""
     dataset = Dataset.open(root)
     for label in labels:
-        held = [each for each in dataset.commits if each.label == label]
-        if len(held) > 1:
-            _merge(dataset, label, held)
+        commits = [each for each in dataset.commits if each.label == label]
+        if len(commits) > 1:
+            _merge(dataset, label, commits)
 
 
-def _merge(dataset: Dataset, label: str, held: Sequence[Commit]) -> None:
-    name = digest("merge", str(schema.VERSION), *(word for each in held for word in (label, each.name, each.time)))
+def _merge(dataset: Dataset, label: str, commits: Sequence[Commit]) -> None:
+    name = digest("merge", str(schema.VERSION), *(word for each in commits for word in (label, each.name, each.time)))
     rows = {table: _living(dataset, table, label, name) for table in schema.TABLES}
     parts = [
         put_part(dataset.place, table, f"{folder(table, label)}/{name}", piece)
@@ -42,15 +42,15 @@ def _merge(dataset: Dataset, label: str, held: Sequence[Commit]) -> None:
     commit = Commit(
         name=name,
         label=label,
-        time=held[-1].time,
-        first_time=min(each.first_time or each.time for each in held),
+        time=commits[-1].time,
+        first_time=min(each.first_time or each.time for each in commits),
         parts=tuple(parts),
-        meta={key: value for each in held for key, value in each.meta.items()},
-        replaces={each.name: each.time for each in held},
+        meta={key: value for each in commits for key, value in each.meta.items()},
+        replaces={each.name: each.time for each in commits},
         tool=__version__,
     )
     put(dataset.place, commit, rows["units"])
-    _delete(dataset.place, held)
+    _delete(dataset.place, commits)
 
 
 def _living(dataset: Dataset, table: str, label: str, name: str) -> pyarrow.Table:

@@ -138,8 +138,8 @@ class Dataset:
             f"no_{table}": pa.Table.from_batches([], schema.arrow_schema(table, label=True)) for table in schema.TABLES
         }
         tables["kept_builds"] = records.table_of(self.builds)
-        said = [(each.label, each.name, each.time) for each in self.commits]
-        tables["commits"] = sql.Rows({"label": "VARCHAR", "commit": "VARCHAR", "time": "VARCHAR"}, said)
+        rows = [(each.label, each.name, each.time) for each in self.commits]
+        tables["commits"] = sql.Rows({"label": "VARCHAR", "commit": "VARCHAR", "time": "VARCHAR"}, rows)
         statements = ["CREATE VIEW builds AS SELECT * REPLACE (map_from_entries(meta) AS meta) FROM kept_builds"]
         statements += [_DEAD.format(units=self._source("units", self._several))] if self._several else []
         statements += [f"CREATE VIEW {table} AS {self.source(table)}" for table in schema.TABLES]

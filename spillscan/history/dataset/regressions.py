@@ -123,10 +123,10 @@ def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]
         if finding.kernel is not None:
             broken[place[id(finding.kernel)]].append((finding.severity, finding.rule))
     for at, each in enumerate(every):
-        said = sorted(broken[at], key=lambda pair: _SEVERITIES.index(pair[0])) if at in broken else []
+        broken_here = sorted(broken[at], key=lambda pair: _SEVERITIES.index(pair[0])) if at in broken else []
         spills = each.state == "new" and each.series.kernel_at(each.first).usage.spill_bytes
-        if said and (each.steps or spills):
-            yield each._replace(rules=tuple(rule for _, rule in said), severity=said[0][0])
+        if broken_here and (each.steps or spills):
+            yield each._replace(rules=tuple(rule for _, rule in broken_here), severity=broken_here[0][0])
         else:
             yield each
 
@@ -154,14 +154,14 @@ def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row])
     asked = {at: row.worst for at, row in enumerate(found) if row.worst.state == "changed"}
     names = sorted({each.series.canonical for each in asked.values()})
     labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})
-    held: dict[tuple[str, str, str | None], Kernel] = {}
+    recorded: dict[tuple[str, str, str | None], Kernel] = {}
     for label, kernels in dataset.kernels_of(labels, names).items() if asked else ():
         for kernel in kernels:
-            held.setdefault((label, canonical(kernel.key.symbol), kernel.key.arch), kernel)
-    said = {}
+            recorded.setdefault((label, canonical(kernel.key.symbol), kernel.key.arch), kernel)
+    evidence = {}
     for at, each in asked.items():
         name, arch = each.series.canonical, each.series.kernel.key.arch
-        before, after = (held.get((builds[index].label, name, arch)) for index in (each.last, each.first))
+        before, after = (recorded.get((builds[index].label, name, arch)) for index in (each.last, each.first))
         if before is not None and after is not None and (shown := causes(before, after, None, None)):
-            said[at] = shown[0].evidence
-    return said
+            evidence[at] = shown[0].evidence
+    return evidence

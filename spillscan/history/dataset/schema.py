@@ -42,7 +42,7 @@ def _column(name: str, kind: Any, about: str) -> tuple[str, Any]:
     return name, Annotated[kind, Meta(description=about)]
 
 
-_FIGURES: tuple[Metric, ...] = STORED
+_METRICS: tuple[Metric, ...] = STORED
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
@@ -56,7 +56,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous` if output was interleaved"),
         _column("final", bool | None, "false: relocatable code before the link"),
-        *(_column(each.name, int | None, each.about) for each in _FIGURES),
+        *(_column(each.name, int | None, each.about) for each in _METRICS),
         _column("compile_ms", float | None, "compile time as printed"),
         _column("variant", str | None, "JSON: tuned configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
@@ -178,7 +178,7 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
         role=kernel.role,
         confidence=kernel.confidence,
         final=kernel.final,
-        **{each.name: _value(each, kernel) for each in _FIGURES},
+        **{each.name: _value(each, kernel) for each in _METRICS},
         compile_ms=kernel.compile_ms,
         variant=None if chosen is None else text(chosen),
         launched=text(launched),
@@ -189,12 +189,12 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
     )
 
 
-def _value(figure: Metric, kernel: Kernel) -> int | None:
-    if figure.name in NUMBERS:
-        found: int | None = getattr(kernel.usage, figure.name)
+def _value(metric: Metric, kernel: Kernel) -> int | None:
+    if metric.name in NUMBERS:
+        found: int | None = getattr(kernel.usage, metric.name)
         return found
-    assert figure.get is not None
-    value: int | None = figure.get(kernel)
+    assert metric.get is not None
+    value: int | None = metric.get(kernel)
     return value
 
 

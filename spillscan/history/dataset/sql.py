@@ -244,9 +244,9 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
 
 
 def _unreadable(error: BaseException) -> InputError:
-    said = printable(" ".join(str(error).split()))
+    reason = printable(" ".join(str(error).split()))
     hint = "`spillscan history verify` lists the damage; if a build was audited meanwhile, ask again"
-    return InputError(f"the dataset cannot be read: {said}", hint)
+    return InputError(f"the dataset cannot be read: {reason}", hint)
 
 
 def _first_line(error: BaseException) -> str:

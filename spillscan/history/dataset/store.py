@@ -233,5 +233,5 @@ def _failing(what: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or error}") from error
     except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"{what}: {said}", "check its keys and its address") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StoreError(f"{what}: {reason}", "check its keys and its address") from error

@@ -50,14 +50,14 @@ def copies(kernels: Iterable[Kernel], holder: Callable[[Kernel], str]) -> dict[i
 
     By ``id`` of the kernel; shortened to as much of the path as tells the holders apart.
     """
-    held: dict[Hashable, dict[tuple[str, str, str], list[Kernel]]] = defaultdict(lambda: defaultdict(list))
+    found_in: dict[Hashable, dict[tuple[str, str, str], list[Kernel]]] = defaultdict(lambda: defaultdict(list))
     for kernel in kernels:
         if path := holder(kernel):
             origin = kernel.origins[0].input if kernel.origins else ""
             shown = posixpath.basename(path), path, f"{origin}:{path}"
-            held[kernel.named_by, kernel.key.arch][shown].append(kernel)
+            found_in[kernel.named_by, kernel.key.arch][shown].append(kernel)
     found: dict[int, str] = {}
-    for holders in held.values():
+    for holders in found_in.values():
         if len(holders) > 1:
             taken = Counter(name for shown in holders for name in set(shown))
             for shown, several in holders.items():
@@ -71,9 +71,9 @@ def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
     ``kernels`` are those of the whole build. Empty if the build is a single library.
     """
     below = cache(below_root(kernels))
-    held = Counter(library_of(kernel, below) for kernel in kernels)
+    totals = Counter(library_of(kernel, below) for kernel in kernels)
     found = Counter(library_of(kernel, below) for kernel in some)
-    return {name: number for name, number in found.items() if name and number == held[name] and len(held) > 1}
+    return {name: number for name, number in found.items() if name and number == totals[name] and len(totals) > 1}
 
 
 def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
@@ -109,10 +109,10 @@ def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> di
 
     def join(ours: Iterable[str], theirs: Iterable[str], key: Callable[[str, list[Kernel]], Hashable]) -> None:
         sides: list[dict[Hashable, list[str]]] = [defaultdict(list), defaultdict(list)]
-        for at, (names, held) in enumerate(((ours, base), (theirs, head))):
+        for at, (names, members) in enumerate(((ours, base), (theirs, head))):
             for name in names:
                 if name not in (found.values() if at else found):
-                    sides[at][key(name, held[name])].append(name)
+                    sides[at][key(name, members[name])].append(name)
         for same, mine in sides[0].items():
             others = sides[1].get(same, [])
             if len(mine) == len(others) == 1:

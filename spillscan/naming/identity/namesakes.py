@@ -22,7 +22,7 @@ from spillscan.naming.identity.symbol import source_name
 FEW = 64
 """Maximum number of same-named kernels to compare with each other; the cost is quadratic."""
 _FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
-_figures: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
+_metrics: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
 
 Key = Callable[[Kernel], Hashable]
 """Function of a kernel's attributes that must be equal in both builds to pair it."""
@@ -60,11 +60,11 @@ def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     """:func:`aligned` for kernels whose code differs: kernels of equal metrics first."""
     pairs = _consistent(ours, theirs) if len(ours) <= FEW and len(theirs) <= FEW else []
     ours, theirs = but(ours, pairs), but(theirs, pairs)
-    figures = _known(ours + theirs)
-    pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, figures(kernel)))
+    metrics = _known(ours + theirs)
+    pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, metrics(kernel)))
     ours, theirs = but(ours, pairs), but(theirs, pairs)
     if len(ours) > FEW or len(theirs) > FEW:
-        for key in (figures, _symbol, lambda kernel: None):
+        for key in (metrics, _symbol, lambda kernel: None):
             pairs += _equal(ours, theirs, key)
             ours, theirs = but(ours, pairs), but(theirs, pairs)
         return pairs
@@ -74,7 +74,7 @@ def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     from difflib import SequenceMatcher
 
     mine = other = 0
-    sequence = SequenceMatcher(None, list(map(figures, ours)), list(map(figures, theirs)), autojunk=False)
+    sequence = SequenceMatcher(None, list(map(metrics, ours)), list(map(metrics, theirs)), autojunk=False)
     for block in sequence.get_matching_blocks():  # runs of kernels with equal metrics, in the same order on both sides
         pairs += _nearest(ours[mine : block.a], theirs[other : block.b])
         mine, other = block.a + block.size, block.b + block.size
@@ -101,13 +101,13 @@ def _consistent(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
 
     If several compilers wrote to one log at once, some metrics are unknown, and not the same ones in each build.
     """
-    figures = [_figures(kernel.usage) for kernel in ours + theirs]
-    if all(column.count(None) in (0, len(column)) for column in zip(*figures, strict=True)):
+    metrics = [_metrics(kernel.usage) for kernel in ours + theirs]
+    if all(column.count(None) in (0, len(column)) for column in zip(*metrics, strict=True)):
         return []
     scored = []
     for index, mine in enumerate(ours):
         for position, other in enumerate(theirs):
-            both = zip(figures[index], figures[len(ours) + position], strict=True)
+            both = zip(metrics[index], metrics[len(ours) + position], strict=True)
             known = [one == two for one, two in both if None not in (one, two)]
             if mine.key.symbol == other.key.symbol and all(known):
                 scored.append((-len(known), index, position))
@@ -138,9 +138,9 @@ def _greedy(scored: list[tuple[int | float, int, int]], ours: list[Kernel], thei
 
 def _known(kernels: list[Kernel]) -> Key:
     """Key of a kernel's metrics and machine code, limited to what is known of all ``kernels``."""
-    known = [None not in column for column in zip(*(_figures(kernel.usage) for kernel in kernels), strict=True)]
+    known = [None not in column for column in zip(*(_metrics(kernel.usage) for kernel in kernels), strict=True)]
     coded = all(kernel.sass for kernel in kernels)
-    return lambda kernel: (*compress(_figures(kernel.usage), known), code(kernel) if coded else None)
+    return lambda kernel: (*compress(_metrics(kernel.usage), known), code(kernel) if coded else None)
 
 
 def _symbol(kernel: Kernel) -> str:
