@@ -2,7 +2,7 @@
 of every architecture with its resources, local memory, loops and spills, without NVIDIA's tools.
 
 ``containers`` finds cubins in any container, ``cubin`` reads the sections and attributes of each function, ``decode``
-its machine words, ``figures`` makes records of them, ``members`` reads one cubin or module.
+its machine words, ``function_records`` makes records of them, ``records`` reads all members of a file.
 
 No grammar is involved: offsets are read and checked (``docs/internals/binaries.md``). Opcode and register tables are
 derived from nvdisasm (``fixtures/opcodes.py``, ``fixtures/registers.py``). Control flow, loops, classes of local memory

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from spillscan.reading.binary import archive, elf, fatbin, host
-from spillscan.reading.binary.images import Damage, Found, Image, Intermediate, Member, Place, Repeats, Text
+from spillscan.reading.binary.images import Damage, Image, Intermediate, Item, Member, Place, Repeats, Text
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.ptx import version
@@ -23,14 +23,14 @@ _HEAD_BYTES = 1 << 16
 """Bytes from which a format is recognized."""
 
 
-def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Found]:
+def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Item]:
     """All GPU code of a file, its texts, and damage. Each exceeded limit is reported once."""
     for each in _walk(window, budget, place or Place()):
         if not isinstance(each, Damage) or budget.is_new(each.error):
             yield each
 
 
-def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     try:
         budget.enter(place.nesting, window.start)
         yield from _reader(window)(window, budget, place)
@@ -43,7 +43,7 @@ def holds_code(head: bytes) -> bool:
     return _reader(Window(head)) is not _anywhere or not head.startswith(archives.BARREN)
 
 
-_Reader = Callable[[Window, Budget, Place], Iterator[Found]]
+_Reader = Callable[[Window, Budget, Place], Iterator[Item]]
 
 
 def _reader(window: Window) -> _Reader:
@@ -63,7 +63,7 @@ def _reader(window: Window) -> _Reader:
     return _anywhere if kind_of_binary(head) is not None else _text
 
 
-def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     file = elf.Elf(window)
     if file.machine == elf.MACHINE_CUDA:
         budget.take(window.size, window.size, window.start)
@@ -78,15 +78,15 @@ def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
     yield from _sections(_File(window, sections, sources), budget, place)
 
 
-def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
 
 
-def _region(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _region(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     yield from _sections(_File(window, [host.Section("", window, is_fat=True)]), budget, place)
 
 
-def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
 
 
@@ -100,7 +100,7 @@ _WRITTEN = re.compile(
 """The beginning of a cubin or fat binary in base64, as hexadecimal digits, as bytes and as words of a C array."""
 
 
-def _text(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _text(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
     if place.depth and not by_hand:  # depth 0 is the input itself
         yield Text(window, place)
@@ -110,22 +110,22 @@ def _text(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
         yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 
-def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     how = archives.sealed(window.copy(0, min(window.size, archives.HEAD_BYTES), "file"))
     yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
 
 
-def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     codec = archive.codec_of(window)
     assert codec is not None
     yield from _entries(archive.unpacked(window, codec, budget), window, budget, place)
 
 
-def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     yield from _entries(archive.members(window, budget), window, budget, place)
 
 
-def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, place: Place) -> Iterator[Found]:
+def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     """The members of an archive, and what follows it."""
     for entry in entries:
         if isinstance(entry, DamageError):
@@ -147,10 +147,10 @@ class _File(NamedTuple):
     """Source of each fat binary, by its offset."""
 
 
-def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
     """GPU code in its own sections, then in other data unless it is a copy. Relocatable code and PTX come last, when
     their reader knows which code is already linked."""
-    later: list[Found] = []
+    later: list[Item] = []
     known = Repeats()
     end = 0
     for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
@@ -178,7 +178,7 @@ def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
     yield from later
 
 
-def _waits(found: Found) -> bool:
+def _waits(found: Item) -> bool:
     return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
 
 
@@ -213,7 +213,7 @@ _CUBIN = elf.MAGIC + b"\2\1\1"
 """64 bits, little-endian, version 1."""
 
 
-def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Found]:
+def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
     """Cubins and fat binaries anywhere in the data of a file, and packed data outside of its sections."""
     end = 0
     for section in sorted(file.sections, key=lambda section: (section.window.start, -section.window.size)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spillscan.model import Role
 from spillscan.reading.binary.opcode_tables import Table
-from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Narrow, Wide, Words
 from spillscan.reading.machine import accesses
 from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
@@ -60,39 +60,26 @@ def code_of(window: Window, table: Table, number: int) -> Code:
     return Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
 
 
-class _HasCode(Protocol):
-    @property
-    def code(self) -> Window:
-        """Code of one function."""
+_T = TypeVar("_T")
 
 
-_T = TypeVar("_T", bound=_HasCode)
-
-
-def stretches(functions: Iterable[_T], table: Table) -> Iterator[list[_T]]:
-    """Group functions into lists of neighbours. An error of ``functions`` is raised after the functions before it."""
+def stretches(functions: Iterable[tuple[Window, _T]], table: Table) -> Iterator[list[tuple[Window, _T]]]:
+    """Group functions, given with their code, into lists of neighbours."""
     step = (Wide if table.wide else Narrow).group_bytes
-    stretch: list[_T] = []
+    stretch: list[tuple[Window, _T]] = []
     begin = end = 0
-    try:
-        for function in functions:
-            code = function.code
-            if stretch and (
-                not end <= code.start <= end + _GAP_BYTES
-                or (code.start - begin) % step
-                or code.end - begin > _STRETCH_BYTES
-                or len(stretch) == _STRETCH_FUNCTIONS
-            ):
-                yield stretch
-                stretch = []
-            if not stretch:
-                begin = code.start
-            stretch.append(function)
-            end = code.end
-    except DamageError:
-        if stretch:
+    for code, function in functions:
+        if stretch and (
+            not end <= code.start <= end + _GAP_BYTES
+            or (code.start - begin) % step
+            or code.end - begin > _STRETCH_BYTES
+            or len(stretch) == _STRETCH_FUNCTIONS
+        ):
             yield stretch
-        raise
+            stretch = []
+        begin = begin if stretch else code.start
+        stretch.append((code, function))
+        end = code.end
     if stretch:
         yield stretch
 

@@ -200,16 +200,14 @@ def claim(entry: Entry, budget: Budget) -> None:
 
 
 def head(entry: Entry, size: int) -> bytes:
-    """First bytes of an entry, at most ``size``; only joined entries are decompressed in full. Raises
-    :class:`DamageError`."""
+    """First bytes of an entry, at most ``size``; only zstd needs no more than these. Raises :class:`DamageError`."""
     stored, packed = entry.stored, entry.packed
-    if packed.plain_bytes != entry.plain_bytes:
-        return image(entry, Scratch()).copy(0, min(size, entry.plain_bytes), "fat binary entry")
-    if not packed.compressed:
-        return stored.copy(0, min(size, stored.size), "fat binary entry")
+    if not packed.flags & ZSTD or packed.plain_bytes != entry.plain_bytes:
+        plain = image(entry, Scratch())
+        return plain.copy(0, min(size, plain.size), "fat binary entry")
     data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
     try:
-        return _lz4_head(data, size) if packed.flags & LZ4 else _zstd_head(data, size)
+        return _zstd_head(data, size)
     except ValueError as error:
         raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
 
@@ -256,39 +254,6 @@ def _lz4(data: memoryview, plain: memoryview) -> int:
         raise ValueError("corrupt, or larger than its header says") from error
     plain[: len(found)] = found
     return len(found)
-
-
-def _lz4_head(data: memoryview, size: int) -> bytes:
-    """First bytes of an LZ4 block, which alternates literals and copies of earlier output."""
-    plain = bytearray()
-    at = 0
-    try:
-        while len(plain) < size and at < len(data):
-            token = data[at]
-            at, literals = _lz4_length(data, at + 1, token >> 4)
-            plain += data[at : at + min(literals, size)]
-            at += literals
-            if len(plain) >= size or at >= len(data):
-                break
-            distance = data[at] | data[at + 1] << 8
-            at, copied = _lz4_length(data, at + 2, token & 15)
-            if not 0 < distance <= len(plain):
-                raise ValueError("a copy from before its start")
-            count = min(copied + 4, size)
-            repeated = bytes(plain[-distance:][:count])
-            plain += (repeated * (count // distance + 1))[:count]
-    except IndexError as error:
-        raise ValueError("it is truncated") from error
-    return bytes(plain[:size])
-
-
-def _lz4_length(data: memoryview, at: int, length: int) -> tuple[int, int]:
-    """(offset after it, value) of a length whose first four bits are ``length``."""
-    if length == 15:
-        while data[at] == 255:
-            length, at = length + 255, at + 1
-        length, at = length + data[at], at + 1
-    return at, length
 
 
 def _zstd_head(data: memoryview, size: int) -> bytes:

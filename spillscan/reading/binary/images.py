@@ -125,7 +125,7 @@ class Text(Struct, frozen=True):
     place: Place
 
 
-Found = Image | Intermediate | Damage | Text
+Item = Image | Intermediate | Damage | Text
 
 
 class Repeats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from spillscan.model.code import CodeText, SourceLine
 from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.register_tables import Elsewhere, Registers, elsewhere, registers
+from spillscan.reading.binary.register_tables import Registers, registers
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide, Words
+from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
 
@@ -42,8 +42,6 @@ _OF_PREDICATES = {0x803: False, 0x804: True}
 """P2R and R2P with a constant mask of predicates: whether they write these."""
 _SET_OF_PREDICATES, _MASK_OF_PREDICATES = 32, 0x7F
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
-_UNIFORM = 91
-"""Bit of a word that is set if an operand is a uniform register."""
 _MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
 _WHOLE = (1 << 128) - 1
@@ -92,16 +90,14 @@ class Code:
         """Register fields of each instruction, and whether tables describe all of it."""
         number, words = self.text.number, self._code.words()
         columns = [(file, each, *(column.tolist() for column in each.classes(*words))) for file, each in self._files]
-        others = [elsewhere(number, file) for file in FILES]
         found: dict[tuple[int, ...], list[_Field]] = {}
-        for row, word in enumerate(self._words):
+        for row in range(self.rows):
             classes = tuple(at[row] for _, _, at, _ in columns)
             if classes not in found:
                 found[classes] = [
                     each for file, known, at, _ in columns for each in _fields_of(file, known, at[row], number)
                 ]
-            known = self.complete and not any(unknown[row] for _, _, _, unknown in columns)
-            yield found[classes], known and not _names_more(word, others)
+            yield found[classes], self.complete and not any(unknown[row] for _, _, _, unknown in columns)
 
     @cached_property
     def _register_bits(self) -> int:
@@ -214,8 +210,7 @@ class Code:
         """Number of live general registers at each instruction."""
         if self.graph is None:
             return np.zeros(self.rows, np.int64)
-        (found,) = live([(self._files[0][1].effects(*self._code.words()), self.graph)])
-        return found.counts
+        return live(self._files[0][1].effects(*self._code.words()), self.graph).counts
 
     @cached_property
     def sources(self) -> list[SourceLine | None]:
@@ -225,11 +220,6 @@ class Code:
         for (begin, file, line), (end, _, _) in pairwise(runs):
             if line:
                 found[begin:end] = [SourceLine(file=file, line=line)] * (min(end, self.rows) - begin)
-        return found
-
-    def widths(self) -> Words:
-        """Width field of each instruction, which encodes the bytes of an access."""
-        found: Words = self._code.words()[1] >> 9 & 7
         return found
 
 
@@ -247,13 +237,6 @@ def _registers(numbers: Iterable[int]) -> str:
 
 
 _TRUE = (-2, -4)
-
-
-def _names_more(word: int, others: Sequence[Mapping[int, tuple[Elsewhere, ...]]]) -> bool:
-    """Whether a word would name more registers on another architecture, with modifiers never seen on its own."""
-    places = [[at for each in known.get(word & 0xFFF, ()) for at in each.of(word)] for known in others]
-    predicates = any(word >> at & 7 != ALWAYS for at in (*places[1], *places[3]))
-    return predicates or bool(word >> _UNIFORM & 1 and places[2])
 
 
 class _Field(NamedTuple):

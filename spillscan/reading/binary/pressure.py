@@ -150,7 +150,7 @@ class Pressure(NamedTuple):
                 for column, bit in (bits[slot] for slot in access.slots if slot in bits):
                     (written if access.store else read)[access.row, column] |= bit
             unknown = np.zeros(len(guarded), bool)
-            (found,) = live([(Effects(read, written, guarded & written.any(axis=1), unknown), self.graph)])
+            found = live(Effects(read, written, guarded & written.any(axis=1), unknown), self.graph)
             held.append(Live(found.sets & ~(read | written), False))  # while stored or loaded it is in a register
         return _Slots(accesses, names, held)
 
@@ -181,22 +181,18 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
     opcodes, known = table(cubin.number), registers(cubin.number)
     if opcodes is None or known is None:
         return
-    functions = (function for function in cubin.functions() if function.code.size and wanted(function))
+    functions = ((each.code, each) for each in cubin.functions() if each.code.size and wanted(each))
     for neighbours in decode.stretches(functions, opcodes):
-        stretch = decode.code_of_stretch([function.code for function in neighbours], opcodes, cubin.number)
+        stretch = decode.code_of_stretch([code for code, _ in neighbours], opcodes, cubin.number)
         if not isinstance(stretch, Wide):
             return
         effects = known.effects(*stretch.words())
-        held: list[tuple[Function, tuple[Sequence[str], NDArray[np.int64]]]] = []
-        graphs: list[tuple[Effects, Graph]] = []
-        for function in neighbours:
+        for _, function in neighbours:
             decoded = Decoded(function.code, stretch, opcodes)
-            parts = tuple(cubin.parts_of(function))
-            if (graph := decoded.graph(parts, function=function.role == "function")) is not None:
-                held.append((function, decoded.opcodes()))
+            graph = decoded.graph(tuple(cubin.parts_of(function)), function=function.role == "function")
+            if graph is not None:
                 first = (function.code.start - stretch.start) // INSTRUCTION
-                graphs.append((effects.part(first, first + graph.rows), graph))
-        for (function, names), (own, ways), found in zip(held, graphs, live(graphs), strict=True):
-            addresses = range(0, len(found.sets) * INSTRUCTION, INSTRUCTION)
-            sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-            yield function, Pressure(found, sources, ways, ways.calls, names, own)
+                own = effects.part(first, first + graph.rows)
+                addresses = range(0, graph.rows * INSTRUCTION, INSTRUCTION)
+                sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
+                yield function, Pressure(live(own, graph), sources, graph, graph.calls, decoded.opcodes(), own)

@@ -6,16 +6,15 @@ The tables (``registers/*.json``) are derived by ``fixtures/registers.py`` from 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import MOST_REGISTERS
-from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.words import ALWAYS, Words
 from spillscan.reading.machine.liveness import WORDS, Effects
 
@@ -108,14 +107,10 @@ _TABLES = Path(__file__).parent / "registers"
 def registers(number: int, file: str = "R") -> Registers | None:
     """Table of an architecture by its number; ``None`` if none was derived. ``file``: R (general registers), P
     (predicates), U (uniform registers) or Q (uniform predicates)."""
-    entries = _known(number, file)
-    return None if entries is None else Registers(entries)
-
-
-def _known(number: int, file: str) -> dict[str, Any] | None:
-    """Entries of an architecture; except for general registers, those of its kin if it has none."""
     own = _entries(number, file)
-    return _entries(_KIN.get(number, number), file) if own is None and file != "R" else own
+    if own is None and file != "R":  # tables of general registers are complete
+        own = _entries(_KIN.get(number, number), file)
+    return None if own is None else Registers(own)
 
 
 _KIN = {86: 80, 87: 80, 88: 80, 89: 80, 101: 100, 103: 100, 107: 100, 110: 100, 121: 120}
@@ -133,51 +128,3 @@ def _entries(number: int, file: str) -> dict[str, Any] | None:
     else:
         found = document.get("others", {}).get(file, {}).get("opcodes")
     return found
-
-
-class Elsewhere(NamedTuple):
-    """Fields that an opcode has on another architecture, but was not seen to have on this one."""
-
-    bits: tuple[int, ...]
-    """Bits that decide the fields there."""
-    fields: Mapping[int, frozenset[int]]
-    """Lowest bits of the fields, by value of ``bits``."""
-
-    def of(self, word: int) -> frozenset[int]:
-        """Lowest bits of the fields that one word would have there."""
-        return self.fields.get(sum((word >> bit & 1) << at for at, bit in enumerate(self.bits)), frozenset())
-
-
-@cache
-def elsewhere(number: int, file: str) -> Mapping[int, tuple[Elsewhere, ...]]:
-    """By opcode: fields on other architectures with modifiers never seen on this one, which may have them, too. Fields
-    without modifiers are left out, since words of this architecture were tested for them."""
-    own = _of(number, file)
-    known = {code: frozenset().union(*each.fields.values()) for code, each in own.items()}
-    found: dict[int, tuple[Elsewhere, ...]] = {}
-    for source in sorted(_TABLES.glob("sm_*.json")):
-        other = int(source.stem.removeprefix("sm_"))
-        for code, each in _of(other, file).items() if other != number else ():
-            fields = {value: new for value, places in each.fields.items() if (new := places - known.get(code, places))}
-            if fields and each.bits and _mnemonic(number, code) == _mnemonic(other, code):
-                found[code] = (*found.get(code, ()), Elsewhere(each.bits, fields))
-    return found
-
-
-@cache
-def _of(number: int, file: str) -> Mapping[int, Elsewhere]:
-    """Fields of a table's opcodes, by the bits that decide."""
-    entries = (_known(number, file) or {}).items()
-    return {int(code, 16): Elsewhere(tuple(bits), _places(values)) for code, (bits, values) in entries}
-
-
-def _mnemonic(number: int, opcode: int) -> str:
-    known = table(number)
-    return "" if known is None else [*known.names, ""][int(known.ranks[opcode])]
-
-
-def _places(values: Mapping[str, str]) -> dict[int, frozenset[int]]:
-    return {
-        int(value, 16): frozenset(int(field[1:].partition(".")[0]) for field in text.split())
-        for value, text in values.items()
-    }

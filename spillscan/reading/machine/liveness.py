@@ -9,7 +9,8 @@ in nvdisasm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +25,7 @@ Sets = NDArray[np.uint64]
 WORDS = 4
 INSTRUCTION = 16
 """Bytes per instruction; only encodings of 128 bits have register tables."""
-_LONGEST = 128
-"""Maximum instructions of a block; longer ones are split."""
+_ALL = (1 << 64 * WORDS) - 1
 _STACK_POINTER = 1 << 1
 _BITS = np.array([number.bit_count() for number in range(256)], np.uint8)
 
@@ -67,16 +67,26 @@ class Live(NamedTuple):
         return found
 
 
-def live(functions: Sequence[tuple[Effects, Graph]]) -> Iterator[Live]:
-    """Live registers of several functions; together they take far less time than one by one."""
-    if not functions:
-        return
-    effects = Effects(*(np.concatenate(column) for column in zip(*(each for each, _ in functions), strict=True)))
-    sets = _solved(effects, [graph for _, graph in functions]) | effects.written
-    begin = 0
-    for own, graph in functions:
-        yield Live(sets[begin : begin + graph.rows], graph.at_least or bool(own.unknown.any()))
-        begin += graph.rows
+def live(effects: Effects, graph: Graph) -> Live:
+    """Live registers of one function."""
+    read, written = _numbers(effects.read), _numbers(effects.written)
+    kept = [
+        _ALL if guarded else _ALL ^ number for guarded, number in zip(effects.guarded.tolist(), written, strict=True)
+    ]
+    blocks = [range(end - 1, begin - 1, -1) for begin, end in zip(graph.begins, graph.ends, strict=True)]
+    wanted, passing = [0] * len(blocks), [_ALL] * len(blocks)
+    for number, rows in enumerate(blocks):
+        for row in rows:
+            wanted[number] = wanted[number] & kept[row] | read[row]
+            passing[number] &= kept[row]
+    sets = written
+    for rows, after in zip(blocks, _after_blocks(wanted, passing, graph), strict=True):
+        current = after
+        for row in rows:
+            current = current & kept[row] | read[row]
+            sets[row] |= current
+    found = np.frombuffer(b"".join(each.to_bytes(8 * WORDS, "little") for each in sets), np.uint64)
+    return Live(found.reshape(-1, WORDS), graph.at_least or bool(effects.unknown.any()))
 
 
 class Graph:
@@ -106,23 +116,13 @@ class Graph:
         self._return(ways, line, flow, entries)
         leaving = {node for node, way in enumerate(ways) if not way}
         leaving |= self._out(line, controls)
-        # split long blocks, so that all are short
-        self.begins: list[int] = []
-        self.ends: list[int] = []
-        self.ways: list[tuple[int, ...]] = []
-        self.leaves: list[bool] = []
-        first: list[int] = []
-        for begin, end in zip(begins, [*begins[1:], rows], strict=True):
-            first.append(len(self.begins))
-            cuts = range(begin, end, _LONGEST) if end - begin > _LONGEST else (begin,)
-            self.begins += cuts
-            self.ends += [*cuts[1:], max(end, begin)]
-        for node, (way, last) in enumerate(zip(ways, [*first[1:], len(self.begins)], strict=True)):
-            if last - first[node] > 1:
-                self.ways += [(at,) for at in range(first[node] + 1, last)]
-                self.leaves += [False] * (last - first[node] - 1)
-            self.ways.append(tuple([first[each] for each in way]))
-            self.leaves.append(node in leaving)
+        self.begins: list[int] = begins
+        """Row of the first instruction of each block, ascending."""
+        self.ends: list[int] = [max(begin, end) for begin, end in pairwise([*begins, rows])]
+        self.ways = ways
+        """Successors of each block."""
+        self.leaves = [node in leaving for node in range(len(ways))]
+        """Whether control may leave after each block."""
 
     def depths(self) -> Sequence[int | None]:
         """Loop depth of each instruction; ``None`` if unreachable or unknown."""
@@ -152,44 +152,12 @@ class Graph:
         return {place - 1 for place in np.searchsorted(line.keys, 4 * out + 1).tolist()}
 
 
-def _solved(effects: Effects, graphs: Sequence[Graph]) -> Sets:
-    """Registers live before each instruction."""
-    read = effects.read
-    kept = ~np.where(effects.guarded[:, None], np.uint64(0), effects.written)
-    first = np.repeat(np.cumsum([0, *(graph.rows for graph in graphs[:-1])]), [len(graph.begins) for graph in graphs])
-    begins = first + np.array([row for graph in graphs for row in graph.begins])
-    ends = first + np.array([row for graph in graphs for row in graph.ends])
-    order = (begins - ends).argsort(kind="stable")
-    lengths, behind = (ends - begins)[order], ends[order] - 1
-    inside, through = np.zeros_like(read), np.empty_like(read)
-    wanted, passing = np.zeros((len(order), WORDS), np.uint64), np.full((len(order), WORDS), ~np.uint64(0))
-    active = np.searchsorted(-lengths, -np.arange(int(lengths[0]) if len(lengths) else 0), side="left")
-    for distance, count in enumerate(active.tolist()):
-        rows = behind[:count] - distance
-        keep = kept[rows]
-        wanted[:count] &= keep
-        wanted[:count] |= read[rows]
-        passing[:count] &= keep
-        inside[rows], through[rows] = wanted[:count], passing[:count]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    all_wanted, all_passing = _numbers(wanted[place]), _numbers(passing[place])
-    out: list[int] = []
-    for graph in graphs:
-        part = slice(len(out), len(out) + len(graph.begins))
-        out += _fixed(all_wanted[part], all_passing[part], graph)
-    sets = np.frombuffer(b"".join(each.to_bytes(8 * WORDS, "little") for each in out), np.uint64).reshape(-1, WORDS)
-    of_row = np.repeat(np.arange(len(begins)), ends - begins)
-    found: Sets = inside | (sets[of_row] & through)
-    return found
-
-
 def _numbers(sets: Sets) -> list[int]:
     data = sets.tobytes()
     return [int.from_bytes(data[at : at + 8 * WORDS], "little") for at in range(0, len(data), 8 * WORDS)]
 
 
-def _fixed(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) -> list[int]:
+def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) -> list[int]:
     """Registers live after each block."""
     before: list[list[int]] = [[] for _ in wanted]
     for number, way in enumerate(blocks.ways):

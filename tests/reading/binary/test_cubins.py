@@ -160,11 +160,11 @@ def test_toolkit_and_options_are_reported() -> None:
 
 
 def test_without_an_opcode_table_the_resources_are_still_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spillscan.reading.binary import figures
+    from spillscan.reading.binary import function_records
     from tests.reading.binary.support import scanned
 
     known = by_symbol("sass-sm_80-13.5.cubin")
-    monkeypatch.setattr(figures, "table", lambda number: None)
+    monkeypatch.setattr(function_records, "table", lambda number: None)
     found, issues = scanned(stored("sass-sm_80-13.5.cubin"))
     assert [issue.code for issue in issues] == ["unknown-arch"]
     for function in found:

@@ -12,11 +12,11 @@ from msgspec import structs
 
 from spillscan.model import Issue, Origin
 from spillscan.model.code import SassFunction
-from spillscan.reading.binary import attributes, figures, members
+from spillscan.reading.binary import attributes, function_records, records
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.figures import Facts, Seen, facts_of
+from spillscan.reading.binary.function_records import Analyzed, Facts, facts_of
 from spillscan.reading.binary.images import Image, Place
-from spillscan.reading.binary.members import MemberReader, Record
+from spillscan.reading.binary.records import MemberReader, Record
 from spillscan.reading.binary.window import DEFAULT, DamageError, Limits, Window
 from tests.reading.binary.support import FOLDER, stored
 
@@ -41,19 +41,19 @@ def _said(record: Record) -> object:
     return rest, list(local.accesses)
 
 
-def _looked(function: Function, facts: Facts) -> Seen:
-    return next(figures.look([(function.code, facts)], facts.number, Origin(input="file")))
+def _looked(function: Function, facts: Facts) -> Analyzed:
+    return next(function_records.analyze([(function.code, facts)], facts.number, Origin(input="file")))
 
 
 def test_the_same_code_with_other_attributes() -> None:
     """What is annotated is a spill, and what is none depends on what the function is."""
-    known: dict[Facts, Seen] = {}
+    known: dict[Facts, Analyzed] = {}
     kinds, evidence = Counter[str](), Counter[str]()
     for name in CUBINS:
         cubin = Cubin(Window(stored(name)))
         for function in cubin.functions():
             facts = facts_of(cubin, function)
-            addresses = tuple(each.address for each in _looked(function, facts).own.stats.local.accesses)
+            addresses = tuple(each.address for each in _looked(function, facts).record.stats.local.accesses)
             if not addresses:
                 continue
             for role in ("entry", "function"):
@@ -61,7 +61,7 @@ def test_the_same_code_with_other_attributes() -> None:
                     other = structs.replace(facts, role=role, spills=spills)
                     alone = _looked(function, other)
                     found = known.setdefault(other, alone)
-                    each_found, each_alone = ((seen.own, *seen.callees) for seen in (found, alone))
+                    each_found, each_alone = ((seen.record, *seen.callees) for seen in (found, alone))
                     assert [*map(_said, each_found)] == [*map(_said, each_alone)]
                     assert found[2:] == alone[2:]
                     for each in each_found:
@@ -93,7 +93,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CUBINS[:20]:
         reader.read((0, _image(name)))
     assert len(reader._known) > 20
-    monkeypatch.setattr(members, "_MOST_KNOWN_BYTES", 5 * 1500)
+    monkeypatch.setattr(records, "_MOST_KNOWN_BYTES", 5 * 1500)
     for name in CUBINS[20:40]:
         reader.read((0, _image(name)))
     assert len(reader._known) <= max(len(list(Cubin(Window(stored(name))).functions())) for name in CUBINS)

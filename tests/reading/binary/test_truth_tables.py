@@ -16,9 +16,9 @@ from spillscan.model.code import SassFunction, SassStats
 from spillscan.reading.binary.attributes import FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT, FunctionInfo, of_function
 from spillscan.reading.binary.cubin import Cubin, Function, Resources
 from spillscan.reading.binary.fatbin import CUBIN, Entry, Stored
-from spillscan.reading.binary.figures import Facts, _usage, bounds_of, spills_of
+from spillscan.reading.binary.function_records import Facts, _usage, bounds_of, spills_of
 from spillscan.reading.binary.images import Image, Place
-from spillscan.reading.binary.members import KernelIndex
+from spillscan.reading.binary.records import KernelIndex
 from spillscan.reading.binary.symbols import Sections
 from spillscan.reading.binary.window import Window
 

@@ -58,7 +58,7 @@ def test_dataflow(seed: int) -> None:
         ways[row] = [target, *(ways[row] if conditional else [])]
     flow = Flow(Moves.of(moves) if moves else Moves.of(()), last=16 * (size - 1), kernel=True)
     effects = Effects(sets(read), sets(written), np.array(guarded), np.zeros(size, bool))
-    (found,) = live([(effects, Graph(flow, NOTHING, size, function=False))])
+    found = live(effects, Graph(flow, NOTHING, size, function=False))
     expected = naive(read, written, guarded, ways)
     for row in range(size):
         own = {register for register in range(255) if found.of(register)[row]}
@@ -77,7 +77,7 @@ def test_what_begins_between_instructions_begins_with_the_second(target: int) ->
     assert sum(graph.ends) - sum(graph.begins) == 8
     assert graph.begins == sorted(graph.begins)
     effects = Effects(sets([{2}] * 8), sets([set()] * 8), np.zeros(8, bool), np.zeros(8, bool))
-    (found,) = live([(effects, graph)])
+    found = live(effects, graph)
     assert found.of(2).all()
 
 
@@ -102,7 +102,7 @@ def test_what_no_table_knows_is_at_least() -> None:
     words = np.frombuffer(nop + bytes.fromhex("ee0f0000000000000000000000000000") + nop, "<i8")
     effects = table.effects(words[0::2].copy(), words[1::2].copy())
     assert effects.unknown.tolist() == [False, True, False]
-    (found,) = live([(effects, Graph(Flow(Moves.of(()), last=32, kernel=True), NOTHING, 3, function=False))])
+    found = live(effects, Graph(Flow(Moves.of(()), last=32, kernel=True), NOTHING, 3, function=False))
     assert found.at_least
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -14,10 +14,9 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.cubin import Cubin, Function, Resources
 from spillscan.reading.binary.decode import Counts, Decoded
-from spillscan.reading.binary.opcode_tables import Table, table
+from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.symbols import References
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import Code
 
 Pair = tuple[int | None, int | None]
 """Stored and loaded bytes."""
@@ -80,11 +79,11 @@ def spills_of(info: FunctionInfo, version: tuple[int, ...]) -> Spills:
     return () if version[:2] >= FIRST_WITH_ANNOTATIONS else None
 
 
-class Seen(NamedTuple):
+class Analyzed(NamedTuple):
     """Record of one function, independent of its name and cubin: a library contains many functions several times, and
     under several names."""
 
-    own: SassFunction
+    record: SassFunction
     """Record without symbol, architecture and place."""
     callees: tuple[SassFunction, ...]
     """Records of the named callees in its code; likewise, but with their symbols."""
@@ -94,114 +93,87 @@ class Seen(NamedTuple):
     """Whether its attributes say that it sets its warps' registers, but no known instruction does."""
 
 
-def look(functions: Sequence[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Seen]:
-    """Records of functions, in order. ``number``: their architecture. Neighbours are decoded together."""
-    opcodes = table(number)
-    codes = [_Code(code, _callees(facts, code)) for code, facts in functions]
-    words: Iterable[_MachineWords | None] = repeat(None, len(codes))
-    if opcodes is not None:
-        words = _counted(codes, opcodes, number)
-    for (_, facts), code, own in zip(functions, codes, words, strict=True):
-        yield _seen(facts, code, own, origin)
-
-
 class _Callee(NamedTuple):
     """A device function in a kernel's code."""
 
+    begin: int
     symbol: str
     code: Window
-    local: LocalTraffic | None = None
-    frame_bytes: int | None = None
 
 
-class _Code(NamedTuple):
-    """Code of one function."""
-
-    code: Window
-    callees: list[_Callee]
-    """Callees that have names."""
-
-
-def _callees(facts: Facts, code: Window) -> list[_Callee]:
-    if not facts.parts:
-        return []
-    frame = None if facts.resources.frame_bytes else 0
-    ends = [*(begin for begin, _ in facts.parts[1:]), code.size]
-    return [
-        _Callee(symbol, code.part(begin, end - begin, "callee"), None, frame)
-        for (begin, symbol), end in zip(facts.parts, ends, strict=True)
-        if symbol
-    ]
-
-
-class _MachineWords(Struct, frozen=True, gc=False):
+class _Words(NamedTuple):
     """Machine words of one function."""
 
     counts: Counts
-    callees: list[Counts]
-    stretch: Code
-    """Stretch that contains its instructions."""
-    opcodes: Table
+    callees: list[tuple[_Callee, Counts]]
+    """Callees that have names."""
+    decoded: Callable[[], Decoded]
 
 
-def _counted(functions: Iterable[_Code], opcodes: Table, number: int) -> Iterator[_MachineWords]:
+def analyze(functions: Sequence[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Analyzed]:
+    """Records of functions, in order. ``number``: their architecture. Neighbours are decoded together."""
+    opcodes = table(number)
+    if opcodes is None:
+        yield from (_analyzed(facts, None, origin) for _, facts in functions)
+        return
     for neighbours in decode.stretches(functions, opcodes):
-        stretch = decode.code_of_stretch([each.code for each in neighbours], opcodes, number)
-        windows = [window for each in neighbours for window in (each.code, *(callee.code for callee in each.callees))]
+        stretch = decode.code_of_stretch([code for code, _ in neighbours], opcodes, number)
+        callees = [[*_callees(facts, code)] for code, facts in neighbours]
+        windows: list[Window] = []
+        for (code, _), inner in zip(neighbours, callees, strict=True):
+            windows += (code, *(each.code for each in inner))
         counts = decode.of_stretch(windows, stretch, opcodes)
-        for each in neighbours:
-            yield _MachineWords(next(counts), list(islice(counts, len(each.callees))), stretch, opcodes)
+        for (code, facts), inner in zip(neighbours, callees, strict=True):
+            own = next(counts)
+            words = _Words(own, [(each, next(counts)) for each in inner], partial(Decoded, code, stretch, opcodes))
+            yield _analyzed(facts, words, origin)
 
 
-def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin) -> Seen:
-    role, local, shared = facts.role, None, None
-    spilled: Pair = (None, None)
-    together: Pair = (None, None)
-    roles: tuple[WarpRole, ...] = ()
-    frame = facts.resources.frame_bytes
-    deepest = bool(frame) and role != "function" and frame == facts.resources.stack_bytes
-    whole, named = code
-    counted, callees = (words.counts, named) if words else (None, [])
-    if words and counted:
-        spills = facts.spills
-        shared = None if spills is None else 0
-        spilled = 0, 0
-        if callees:
-            together = 0, 0
-        if spills or counted.local or counted.settings or deepest:
-            decoded = Decoded(whole, words.stretch, words.opcodes)
-        if spills:
+def _callees(facts: Facts, code: Window) -> Iterator[_Callee]:
+    ends = [*(begin for begin, _ in facts.parts[1:]), code.size]
+    for (begin, symbol), end in zip(facts.parts, ends, strict=bool(facts.parts)):
+        if symbol:
+            yield _Callee(begin, symbol, code.part(begin, end - begin, "callee"))
+
+
+def _analyzed(facts: Facts, words: _Words | None, origin: Origin) -> Analyzed:
+    resources, spills = facts.resources, facts.spills
+    role, frame, dynamic = facts.role, resources.frame_bytes, resources.dynamic_shared
+    local, roles, shared = NO_TRAFFIC, tuple[WarpRole, ...](), None if spills is None or words is None else 0
+    inner: dict[int, tuple[LocalTraffic, int | None]] = {}
+    if words is not None:
+        # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
+        deepest = bool(frame) and role != "function" and frame == resources.stack_bytes
+        marked = words.counts.local or words.counts.settings or deepest
+        decoded = words.decoded() if spills or marked else None
+        if decoded is not None and spills:
             shared = decoded.shared_among(spills)
-        if counted.local or counted.settings or deepest:
-            seen = decoded.analysis(role, counted, parts=facts.parts, spills=spills)
-            roles = seen.roles() if counted.settings else ()
-        if deepest:  # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
-            frame = seen.frame_bytes()
-        if counted.local:
-            role, local = seen.role, seen.traffic()
-            spilled = _spilled(local, role)
-            of_callees = [seen.callee(each.code.start - whole.start) for each in callees]
-            callees = [
-                each._replace(local=own, frame_bytes=frame)
-                for each, (own, frame) in zip(callees, of_callees, strict=True)
-            ]
-            if callees:
-                known = local.cumulative if local.callees and local.evidence == "annotation" else None
-                together = spilled if not local.callees else (None, None) if known is None else known.pair
-    held = words.callees if words else []
-    dynamic = facts.resources.dynamic_shared
-    own = SassFunction(
+        if decoded is not None and marked:
+            analysis = decoded.analysis(role, words.counts, parts=facts.parts, spills=spills)
+            roles = analysis.roles() if words.counts.settings else ()
+            frame = analysis.frame_bytes() if deepest else frame
+            if words.counts.local:
+                role, local = analysis.role, analysis.traffic()
+                inner = {callee.begin: analysis.callee(callee.begin) for callee, _ in words.callees}
+    counts, of_callees = (words.counts, words.callees) if words is not None else (None, [])
+    spilled: Pair = (None, None) if counts is None else _spilled(local, role)
+    together: Pair = (None, None)
+    if of_callees and not local.callees:
+        together = spilled
+    elif local.evidence == "annotation" and of_callees and local.cumulative is not None:
+        together = local.cumulative.pair
+    record = SassFunction(
         symbol="",
         arch=None,
         role=role,
         member=0,
         stats=SassStats(
-            instructions=counted.instructions if counted else 0,
-            code_bytes=counted.code_bytes if counted else whole.size,
-            opcodes=counted.opcodes if counted else (),
-            local=local or NO_TRAFFIC,
+            instructions=counts.instructions if counts else 0,
+            code_bytes=counts.code_bytes if counts else facts.code_bytes,
+            opcodes=counts.opcodes if counts else (),
+            local=local,
             shared_spills=shared,
-            registers=facts.resources.registers,
+            registers=resources.registers,
             origin=origin,
             maker=facts.maker,
             roles=roles,
@@ -210,14 +182,15 @@ def _seen(facts: Facts, code: _Code, words: _MachineWords | None, origin: Origin
         ),
         usage=_usage(facts, frame, spilled, together),
         launch_bounds=bounds_of(facts.info),
-        dynamic_shared=False if counted and dynamic and not counted.may_share else dynamic,
+        dynamic_shared=False if counts and dynamic and not counts.may_share else dynamic,
         final=facts.final,
     )
-    return Seen(
-        own,
-        tuple(_callee(each, counts, facts.maker, origin) for each, counts in zip(callees, held, strict=True)),
-        None if counted is None else sum(each.unknown for each in (counted, *held)),
-        bool(counted and facts.info.sets_registers and not counted.settings),
+    own_frame = NO_TRAFFIC, None if resources.frame_bytes else 0
+    return Analyzed(
+        record,
+        tuple(_callee(each, own, *inner.get(each.begin, own_frame), record) for each, own in of_callees),
+        None if counts is None else sum(each.unknown for each in (counts, *(own for _, own in of_callees))),
+        bool(counts and facts.info.sets_registers and not counts.settings),
     )
 
 
@@ -244,23 +217,25 @@ def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Us
     )
 
 
-def _callee(each: _Callee, counts: Counts, maker: Maker | None, origin: Origin) -> SassFunction:
-    stores, loads = _spilled(each.local, "function")
+def _callee(
+    callee: _Callee, counts: Counts, local: LocalTraffic, frame_bytes: int | None, kernel: SassFunction
+) -> SassFunction:
+    stores, loads = _spilled(local, "function")
     stats = SassStats(
         instructions=counts.instructions,
-        code_bytes=each.code.size,
+        code_bytes=callee.code.size,
         opcodes=counts.opcodes,
-        local=each.local or NO_TRAFFIC,
-        origin=origin,
-        maker=maker,
+        local=local,
+        origin=kernel.stats.origin,
+        maker=kernel.stats.maker,
     )
-    usage = Usage(stack_bytes=each.frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads)
-    return SassFunction(symbol=each.symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
+    usage = Usage(stack_bytes=frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads)
+    return SassFunction(symbol=callee.symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
 
 
-def _spilled(local: LocalTraffic | None, role: Role) -> Pair:
+def _spilled(local: LocalTraffic, role: Role) -> Pair:
     """Spill bytes stored and loaded, as ptxas prints them: 0 without accesses, unknown without annotations."""
-    if local is None or local.evidence == "none":
+    if local.evidence == "none":
         return 0, 0
     traffic = local.spills(role) if local.evidence == "annotation" else None
     return (None, None) if traffic is None else traffic.pair
