@@ -22,7 +22,7 @@ from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Narrow, Wide, Words
 from spillscan.reading.machine import accesses
-from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
+from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 from spillscan.reading.machine.local import Plain, StackUse
@@ -171,7 +171,7 @@ def kinds_of(table: Table) -> Kinds:
     return kinds.astype(np.uint8)
 
 
-def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
+def moves_of(code: Code, rows: Words, kinds: Kinds) -> list[Move]:
     """Control instructions of one function, by row, with their kinds."""
     targets: Words = np.where(IS_DIRECT[kinds], code.targets(rows), -1)
     setting = (kinds == _SET_REGISTERS).nonzero()[0]
@@ -181,7 +181,8 @@ def moves_of(code: Code, rows: Words, kinds: Kinds) -> Moves:
     conditional: Flags = code.guards(rows) != ALWAYS
     jumps = (kinds == _JUMP).nonzero()[0]
     conditional[jumps] |= code.conditions(rows[jumps])
-    return Moves(code.addresses(rows), targets, kinds, conditional)
+    columns = (code.addresses(rows), targets, kinds, conditional)
+    return [*map(Move, *(column.tolist() for column in columns))]
 
 
 _FRAMES = frozenset({"IADD3", "VIADD", "IADD", "IADD32I", "UIADD3"})
@@ -283,10 +284,10 @@ class Decoded:
                 yield address, Plain(taken=False, change=amount)
 
 
-def _reconverging(code: Wide) -> Controls:
+def _reconverging(code: Wide) -> list[Branch]:
     """Edges from each BSYNC to the target of the last BSSY of its barrier before it, if that is further on."""
     opened: dict[int, int] = {}
-    found: list[tuple[int, int]] = []
+    found: list[Branch] = []
     codes = code.codes & _OPCODE_BITS
     rows = ((codes == _SYNC_SET) | (codes == _SYNC)).nonzero()[0]
     columns = (codes[rows], code.addresses(rows), code.meetings(rows), code.registers("d", rows))
@@ -294,6 +295,5 @@ def _reconverging(code: Wide) -> Controls:
         if opcode == _SYNC_SET:
             opened[barrier & 15] = target
         elif opened.get(barrier & 15, 0) > address + INSTRUCTION:
-            found.append((address, opened[barrier & 15]))
-    table = np.array(found, np.int64).reshape(-1, 2)
-    return Controls(table[:, 0], table[:, 1], np.ones(len(table), bool), np.zeros(len(table), bool))
+            found.append(Branch(address, opened[barrier & 15], True))
+    return found

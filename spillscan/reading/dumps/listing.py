@@ -12,7 +12,7 @@ from spillscan.model import Issue, Origin, Role
 from spillscan.model.code import NO_TRAFFIC, SETS_REGISTERS, LivePeak, SassFunction, SassStats, SourceLine, WarpRole
 from spillscan.reading.dumps.common import DumpAccount, decode
 from spillscan.reading.machine import accesses, flow
-from spillscan.reading.machine.flow import FARTHEST, KINDS, Moves
+from spillscan.reading.machine.flow import FARTHEST, KINDS
 from spillscan.reading.machine.function import (
     WORD,
     WORDS_A_GROUP,
@@ -184,11 +184,11 @@ def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked
     rows = sorted((each for each in lines if each[1][1] in LOCAL), key=itemgetter(0))
     numbers = [line for _, _, line, _ in rows if line is not None]
     sources = [source for *_, source in rows]
-    moves = (flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS)
+    moves = [flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS]
     return Marked(
         [address for address, *_ in rows],
         [accesses.of_text(*operation) for _, operation, *_ in rows],
-        Moves.of(moves),
+        moves,
         numbers if len(numbers) == len(rows) else None,
         sources if any(sources) else None,
     )

@@ -12,14 +12,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import compress, islice, pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from spillscan.model import Role
 from spillscan.model.code import (
@@ -34,7 +32,7 @@ from spillscan.model.code import (
 )
 from spillscan.reading.machine import local, loops
 from spillscan.reading.machine.accesses import Access
-from spillscan.reading.machine.flow import Flow, Moves
+from spillscan.reading.machine.flow import Flow, Move
 from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
 
@@ -48,10 +46,9 @@ def roles(flow: Flow, accesses: Sequence[LocalAccess]) -> tuple[WarpRole, ...]:
     if not settings or len(settings) > _MOST:
         return ()
     reached = _Reach(flow, [address for address, _ in settings])
-    addresses = np.array([access.address for access in accesses], np.int64)
     found = []
     for address, registers in ((None, None), *settings):
-        mine = [*compress(accesses, reached.among(addresses, address))]
+        mine = reached.among(accesses, address)
         spills = [access for access in mine if access.kind == "spill"]
         unknown = not spills and any(access.kind == "unknown" for access in mine)
         found.append(
@@ -70,27 +67,20 @@ class _Reach:
     """Reachability of code, which is a line of places as in :class:`~spillscan.reading.machine.loops.Line`."""
 
     def __init__(self, flow: Flow, settings: Sequence[int]) -> None:
-        self._line = Line(flow.controls(), sorted({*flow.entries, *settings}))
-        self._stops = {self._place(address) for address in settings}
-        callers, callees = flow.inner_calls()[:2]
+        self._line = Line(flow.branches(), {*flow.entries, *settings})
+        self._stops = {self._line.place(address) for address in settings}
         self._calls: dict[int, list[int]] = {}
-        for caller, callee in zip(callers.tolist(), callees.tolist(), strict=True):
-            self._calls.setdefault(self._place(caller), []).append(self._place(callee))
+        for call in flow.inner_calls():
+            self._calls.setdefault(self._line.place(call.address), []).append(self._line.place(call.target))
 
-    def _place(self, address: int) -> int:
-        """Last place at or before an address."""
-        return int(np.searchsorted(self._line.keys, 4 * address, side="right")) - 1
-
-    def among(self, addresses: NDArray[np.int64], setting: int | None) -> NDArray[np.bool_]:
-        """Whether each address is reached from a setting (``None``: from the start) without passing another one."""
-        reached = np.zeros(len(self._line.keys), bool)
-        reached[list(self._from(self._place(setting or 0)))] = True
-        mine: NDArray[np.bool_] = reached[np.searchsorted(self._line.keys, 4 * addresses, side="right") - 1]
-        return mine
+    def among(self, accesses: Iterable[LocalAccess], setting: int | None) -> list[LocalAccess]:
+        """Accesses that are reached from a setting (``None``: from the start) without passing another one."""
+        reached = self._from(self._line.place(setting or 0))
+        return [access for access in accesses if self._line.place(access.address) in reached]
 
     def follows(self, setting: int) -> bool:
         """Whether another setting leads to this one without passing a third."""
-        place = self._place(setting)
+        place = self._line.place(setting)
         others = (other for other in self._stops if other != place)
         return any(place in self._ways(each) for other in others for each in self._from(other))
 
@@ -98,13 +88,13 @@ class _Reach:
         return [*self._line.ways[place], *self._calls.get(place, ())]
 
     def _from(self, begin: int) -> set[int]:
-        seen, work = {begin}, [begin]
+        reached, work = {begin}, [begin]
         while work:
             for place in self._ways(work.pop()):
-                if place not in seen and place not in self._stops:
-                    seen.add(place)
+                if place not in reached and place not in self._stops:
+                    reached.add(place)
                     work.append(place)
-        return seen
+        return reached
 
 
 WORD = 8
@@ -134,7 +124,7 @@ class Marked(NamedTuple):
     addresses: list[int]
     """Addresses of the accesses."""
     accesses: list[Access]
-    moves: Moves
+    moves: list[Move]
     lines: list[int] | None = None
     """Line of the disassembly of each access, 1-based; ``None`` for binaries."""
     sources: list[SourceLine | None] | None = None
@@ -190,10 +180,8 @@ class Analysis(Struct, kw_only=True, dict=True):
     def _callers(self) -> set[int]:
         """Parts that call code that may read arguments from the stack."""
         using = {number for number, _, _ in self._extents}
-        calls, targets, _ = self._flow.inner_calls()
-        inner = zip(calls.tolist(), targets.tolist(), strict=True)
-        callers = [*self._flow.calls().tolist(), *(call for call, target in inner if self._part_of(target) in using)]
-        return set(map(self._part_of, callers))
+        inner = (call.address for call in self._flow.inner_calls() if self._part_of(call.target) in using)
+        return {self._part_of(address) for address in (*self._flow.calls(), *inner)}
 
     def _stack_uses(self, part: int) -> Iterator[StackUse]:
         """Uses of the stack pointer in one part; the code is read on demand."""
@@ -227,7 +215,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         """Bytes of the function's own frame, without those of its callees: the first amount that it takes from the
         stack pointer; 0 if it takes none but makes calls, else ``None``."""
         taken = self._frame(0)
-        calls = len(self._starts) > 1 or len(self._flow.calls())
+        calls = len(self._starts) > 1 or self._flow.calls()
         return 0 if taken is None and calls else taken
 
     def roles(self) -> tuple[WarpRole, ...]:
@@ -245,7 +233,7 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _depths(self) -> Sequence[int | None]:
-        return loops.depths(self._flow.controls(), self._flow.entries, self.marked.addresses)
+        return loops.depths(self._flow.branches(), self._flow.entries, self.marked.addresses)
 
     def _records(self, part: Part, number: int) -> Iterator[LocalAccess]:
         """Accesses of one part, as those of part ``number``."""

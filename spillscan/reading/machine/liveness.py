@@ -9,14 +9,16 @@ in nvdisasm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.reading.machine.flow import Controls, Flow
+from spillscan.reading.machine.flow import Branch, Flow
 from spillscan.reading.machine.loops import Line, depths
 
 Sets = NDArray[np.uint64]
@@ -92,30 +94,30 @@ def live(effects: Effects, graph: Graph) -> Live:
 class Graph:
     """Control-flow graph of one function: blocks of consecutive instructions, and the successors of each."""
 
-    def __init__(self, flow: Flow, reconverging: Controls, rows: int, *, function: bool) -> None:
+    def __init__(self, flow: Flow, reconverging: Iterable[Branch], rows: int, *, function: bool) -> None:
         """``reconverging``: edges to points of reconvergence, which are no branches; ``function``: its callers are
         unknown."""
         self.rows = rows
         self._flow = flow
-        self.at_least = bool(len(flow.calls()) or flow.guessed or function)
+        self.at_least = bool(flow.calls() or flow.guessed or function)
         """Whether its control flow is not fully known."""
-        entries = flow.entries
-        calls, targets, conditional = flow.inner_calls()
-        self.calls = len(flow.calls()) + len(calls)
+        inner = flow.inner_calls()
+        self.calls = len(flow.calls()) + len(inner)
         """Number of function calls."""
-        both = [flow.controls(), reconverging, Controls(calls, targets, conditional, np.zeros(len(calls), bool))]
-        columns = [np.concatenate(column) for column in zip(*both, strict=True)]
-        order = columns[0].argsort(kind="stable")
-        controls = Controls(*(column[order] for column in columns))
-        line = Line(controls, entries)
-        starts = (line.keys >> 2) + np.where(line.keys & 3, INSTRUCTION, 0)
+        calls = (Branch(call.address, call.target, call.conditional) for call in inner)
+        branches = sorted([*flow.branches(), *reconverging, *calls], key=attrgetter("address"))
+        line = Line(branches, flow.entries)
         # a place between two instructions begins with the second: a callee that nothing names is placed one word of
         # Maxwell's after the exit or return before it, and damaged code jumps anywhere
-        begins = np.minimum(-(-starts // INSTRUCTION), rows).tolist()
-        ways: list[tuple[int, ...]] = list(line.ways)
-        self._return(ways, line, flow, entries)
+        starts = (key // 4 + (INSTRUCTION if key % 4 else 0) for key in line.keys)
+        begins = [min(-(-start // INSTRUCTION), rows) for start in starts]
+        ways = self._with_returns(line, flow)
         leaving = {node for node, way in enumerate(ways) if not way}
-        leaving |= self._out(line, controls)
+        leaving.update(
+            line.before(each.address)
+            for each in branches
+            if (each.target < 0 and not each.indirect) or each.target == each.address
+        )
         self.begins: list[int] = begins
         """Row of the first instruction of each block, ascending."""
         self.ends: list[int] = [max(begin, end) for begin, end in pairwise([*begins, rows])]
@@ -126,30 +128,21 @@ class Graph:
 
     def depths(self) -> Sequence[int | None]:
         """Loop depth of each instruction; ``None`` if unreachable or unknown."""
-        return depths(self._flow.controls(), self._flow.entries, np.arange(self.rows) * INSTRUCTION)
+        return depths(self._flow.branches(), self._flow.entries, range(0, self.rows * INSTRUCTION, INSTRUCTION))
 
     @staticmethod
-    def _return(ways: list[tuple[int, ...]], line: Line, flow: Flow, entries: Sequence[int]) -> None:
-        """Add edges from each callee's returns to the code after its calls."""
-        calls, targets, _ = flow.inner_calls()
-        if not len(calls):
-            return
-        behind: dict[int, list[int]] = {}
-        for place, target in zip(np.searchsorted(line.keys, 4 * calls + 1).tolist(), targets.tolist(), strict=True):
-            behind.setdefault(target, []).append(place)
-        starts = np.array(entries, np.int64)
-        for address in flow.returns().tolist():
-            number = int(starts.searchsorted(address, side="right")) - 1
-            node = int(np.searchsorted(line.keys, 4 * address + 1)) - 1
+    def _with_returns(line: Line, flow: Flow) -> list[tuple[int, ...]]:
+        """Successors of each node, with edges from each callee's returns to the code after its calls."""
+        ways, entries = list(line.ways), flow.entries
+        after: dict[int, list[int]] = {}
+        for call in flow.inner_calls():
+            after.setdefault(call.target, []).append(line.before(call.address) + 1)
+        for address in flow.returns() if after else ():
+            number = bisect_right(entries, address) - 1
             if number >= 0:
-                ways[node] = (*ways[node], *behind.get(entries[number], ()))
-
-    @staticmethod
-    def _out(line: Line, controls: Controls) -> set[int]:
-        """Nodes after which control may leave, or that loop forever."""
-        stops = (controls.targets < 0) & ~controls.indirect | (controls.targets == controls.addresses)
-        out = controls.addresses[stops]
-        return {place - 1 for place in np.searchsorted(line.keys, 4 * out + 1).tolist()}
+                node = line.before(address)
+                ways[node] = (*ways[node], *after.get(entries[number], ()))
+        return ways
 
 
 def _numbers(sets: Sets) -> list[int]:

@@ -7,127 +7,108 @@ a function jump back without being loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spillscan.reading.machine.flow import WORD, Controls, distinct
+from spillscan.reading.machine.flow import WORD, Branch
 
 MOST_BRANCHES = 25_000
 """Maximum branches of one function, except those that only skip code; beyond it loops are not searched for, which would
 take seconds."""
-_ROUNDS = 16
-"""Maximum nesting of skips that are removed."""
-
-_FAR = 1 << 62
-_Numbers = NDArray[np.int64]
 
 
-def depths(controls: Controls, entries: Sequence[int], points: Sequence[int] | _Numbers) -> Sequence[int | None]:
+def depths(branches: Sequence[Branch], entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` if unreachable or unknown.
 
     ``entries``: addresses of callees in the same listing.
     """
-    points = np.asarray(points, np.int64)
-    if not controls.indirect.any() and not _covered(controls, points):
+    if not any(branch.indirect or _spans(branch, points) for branch in branches):
         return [0] * len(points)
-    controls = _without_skips(controls, entries)
-    if len(controls.addresses) > MOST_BRANCHES:
+    branches = _without_skips(branches, entries)
+    if len(branches) > MOST_BRANCHES:
         return [None] * len(points)
-    return Line(controls, entries).depths(points)
+    line = Line(branches, entries)
+    nest = loop_depths(line.ways, [line.place(root) for root in (0, *entries)])
+    return [nest[line.place(point)] for point in points]
 
 
-def _covered(controls: Controls, points: _Numbers) -> bool:
-    """Whether a backward jump spans any of the points, as a loop around one requires."""
-    back = (controls.targets >= 0) & (controls.targets <= controls.addresses)
-    first = np.searchsorted(points, controls.targets[back])
-    after = np.searchsorted(points, controls.addresses[back], side="right")
-    return bool((first < after).any())
+def _spans(branch: Branch, points: Sequence[int]) -> bool:
+    """Whether a branch jumps back over any of the points, as a loop around one requires."""
+    back = 0 <= branch.target <= branch.address
+    return back and bisect_left(points, branch.target) < bisect_right(points, branch.address)
 
 
-def _without_skips(controls: Controls, entries: Sequence[int]) -> Controls:
-    """Controls without those that do not affect loops: predicated exits, and branches over code that contains no other
-    branch, target or exit; repeatedly, since these nest."""
-    addresses, targets, conditional, indirect = controls
-    keep = (targets >= 0) | ~conditional | indirect
-    forward = (targets > addresses).nonzero()[0]
-    walls = (keep & (targets <= addresses)).nonzero()[0]
-    back = targets[walls[targets[walls] >= 0]]
+def _without_skips(branches: Sequence[Branch], entries: Iterable[int]) -> list[Branch]:
+    """Branches without those that do not affect loops: predicated exits, and branches over code that contains no other
+    branch, target or exit, except such ones."""
+    kept = [each for each in branches if each.target >= 0 or not each.conditional or each.indirect]
+    forward = [each for each in branches if each.target > each.address]
+    walls = [each for each in kept if each.target <= each.address]
+    walled = [*(each.address for each in walls), *(each.target for each in walls if each.target >= 0), *entries]
     # events along the code: 0 target, 1 branch, 2 wall; of branches with one target the innermost comes first
-    inner = forward[::-1]
-    walled = np.concatenate((addresses[walls], back, np.array(entries, np.int64)))
-    places = np.concatenate((targets[inner] << 2, addresses[forward] << 2 | 1, walled << 2 | 2))
-    order = places.argsort(kind="stable")
-    owner = np.concatenate((inner, forward, np.full(len(walled), -1)))[order]
-    opens = (places[order] & 3 == 1) & conditional[owner]
-    for _ in range(_ROUNDS):
-        skip = (opens[:-1] & (owner[:-1] == owner[1:])).nonzero()[0]
-        if not len(skip):
-            break
-        keep[owner[skip]] = False
-        rest = np.ones(len(owner), bool)
-        rest[skip] = rest[skip + 1] = False
-        owner, opens = owner[rest], opens[rest]
-    return Controls(addresses[keep], targets[keep], conditional[keep], indirect[keep])
+    events = [(4 * each.target, number) for number, each in reversed([*enumerate(forward)])]
+    events += [(4 * each.address + 1, number) for number, each in enumerate(forward)]
+    events += [(4 * address + 2, -1) for address in walled]
+    skips: set[Branch] = set()
+    open_: list[int] = []
+    for place, number in sorted(events, key=itemgetter(0)):
+        if place % 4 == 1 and forward[number].conditional:
+            open_.append(number)
+        elif place % 4 == 0 and open_ and open_[-1] == number:
+            skips.add(forward[open_.pop()])
+        else:
+            open_.clear()
+    return [each for each in kept if each not in skips]
 
 
 class Line:
     """Code as a line of places in address order: labels (beginnings of the function and its callees, branch targets,
-    targets of indirect branches) and controls. The code after a place, up to the next one, is a node.
+    targets of indirect branches) and branches. The code after a place, up to the next one, is a node.
 
     Code after an unconditional branch or exit is taken for a target of the last indirect branch before it: the cases of
     a jump table follow the jump.
     """
 
-    def __init__(self, controls: Controls, entries: Sequence[int]) -> None:
-        addresses, targets, conditional, indirect = controls
-        jumps = targets >= 0
-        roots = 4 * np.array(sorted({0, *entries}), np.int64)
-        labels = np.concatenate((roots, 4 * targets[jumps]))
-        sources, cases = _cases(controls, labels) if indirect.any() else (_NONE, _NONE)
-        labels = distinct(np.concatenate((labels, cases)))
-        keys = np.concatenate((labels, 4 * addresses + 1))
-        order = keys.argsort(kind="stable")
-        self.keys: _Numbers = keys[order]
-        """Four times the address; one more for a control, two more for the code after it."""
-        self.roots: list[int] = np.searchsorted(self.keys, roots).tolist()
-        place = np.empty(len(keys), np.int64)
-        place[order] = np.arange(len(keys))
-        own = place[len(labels) :]
-        ways: list[tuple[int, ...]] = [(at,) for at in range(1, len(keys))]
-        ends = np.searchsorted(self.keys, 4 * np.maximum(targets, 0))
-        for at, end, jumps_, goes_on in zip(
-            own.tolist(), ends.tolist(), jumps.tolist(), conditional.tolist(), strict=True
-        ):
-            ways[at - 1] = (*((end,) if jumps_ else ()), *((at,) if goes_on else ()))
-        sinks = np.searchsorted(self.keys, cases).tolist()
-        for source, sink in zip(own[sources].tolist(), sinks, strict=True):
-            ways[source - 1] = (sink, *ways[source - 1])
-        self.ways: list[tuple[int, ...]] = [*ways, ()]
+    def __init__(self, branches: Sequence[Branch], entries: Iterable[int]) -> None:
+        labels = {4 * address for address in (0, *entries)} | {4 * each.target for each in branches if each.target >= 0}
+        cases = _cases(branches, labels)
+        labels.update(*cases.values())
+        places = [(key, -1) for key in labels] + [(4 * each.address + 1, at) for at, each in enumerate(branches)]
+        places.sort()
+        self.keys = [key for key, _ in places]
+        """Four times the address; one more for a branch, two more for the code after it."""
+        self.ways: list[tuple[int, ...]] = [*((at,) for at in range(1, len(places))), ()]
         """Successors of each node."""
+        for at, (_, number) in enumerate(places):
+            if number >= 0:
+                branch = branches[number]
+                targets = [*cases.get(number, ()), *([4 * branch.target] if branch.target >= 0 else [])]
+                ways = [bisect_left(self.keys, target) for target in targets]
+                self.ways[at - 1] = (*ways, *([at] if branch.conditional else []))
 
-    def depths(self, points: _Numbers) -> list[int | None]:
-        """See :func:`depths`."""
-        nest = loop_depths(self.ways, self.roots)
-        return [nest[place] for place in (np.searchsorted(self.keys, 4 * points, side="right") - 1).tolist()]
+    def place(self, address: int) -> int:
+        """Last place at or before an address."""
+        return bisect_right(self.keys, 4 * address) - 1
+
+    def before(self, branch: int) -> int:
+        """Node that ends with the branch at an address."""
+        return bisect_left(self.keys, 4 * branch + 1) - 1
 
 
-_NONE = np.empty(0, np.int64)
-
-
-def _cases(controls: Controls, labels: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Possible targets of indirect branches: indices of the branches, and keys of :class:`Line`. ``labels``: keys of
+def _cases(branches: Sequence[Branch], labels: Collection[int]) -> dict[int, list[int]]:
+    """Possible targets of indirect branches, as keys of :class:`Line`, by the number of the branch. ``labels``: keys of
     all other labels."""
-    addresses, _, conditional, indirect = controls
-    tables = np.flatnonzero(indirect)
-    ends = np.flatnonzero(~conditional)
-    named = np.append(distinct(labels) // 4, _FAR)
-    following = named[np.searchsorted(named, addresses[ends], side="right")]
-    ends = ends[following - addresses[ends] > 2 * WORD]  # else the code that follows has a label
-    table = np.searchsorted(addresses[tables], addresses[ends], side="right") - 1
-    ends, table = ends[table >= 0], table[table >= 0]
-    return tables[table], 4 * addresses[ends] + 2
+    addresses = sorted(key // 4 for key in labels)
+    cases: dict[int, list[int]] = {}
+    table = -1
+    for number, branch in enumerate(branches):
+        table = number if branch.indirect else table
+        if table >= 0 and not branch.conditional:
+            following = bisect_right(addresses, branch.address)
+            if following == len(addresses) or addresses[following] - branch.address > 2 * WORD:
+                cases.setdefault(table, []).append(4 * branch.address + 2)  # no label names the code that follows
+    return cases
 
 
 def loop_depths(ways: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int | None]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.binary import decode
-from spillscan.reading.binary.cubin import Function
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.opcode_tables import Table, table
-from spillscan.reading.binary.window import DamageError, Window
+from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import counted
 
 SIZES = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), min_size=1, max_size=6)
@@ -109,20 +105,9 @@ def test_parts_are_counted_with_their_functions(number: int, sizes: list[tuple[i
 def test_only_neighbours_make_a_stretch() -> None:
     buffer = bytes(1 << 16)
     places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
-    given = [cast(Function, SimpleNamespace(code=Window(buffer, *place))) for place in places]
-    found = list(decode.stretches(given, opcodes(90)))
-    assert [[given.index(function) for function in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
-
-
-def test_what_stands_before_damage_is_kept() -> None:
-    def damaged() -> object:
-        yield SimpleNamespace(code=Window(bytes(64)))
-        raise DamageError("it is truncated", 64)
-
-    found = decode.stretches(cast("list[Function]", damaged()), opcodes(90))
-    assert len(next(found)) == 1
-    with pytest.raises(DamageError, match="is truncated"):
-        next(found)
+    given = [(Window(buffer, *place), number) for number, place in enumerate(places)]
+    found = decode.stretches(given, opcodes(90))
+    assert [[number for _, number in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
 
 
 @pytest.mark.parametrize("number", [52, 61, 75, 90])

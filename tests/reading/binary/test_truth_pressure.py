@@ -11,7 +11,7 @@ from spillscan import scan
 from spillscan.model.code import LocalAccess, SourceLine
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure, Range
-from spillscan.reading.machine.flow import Flow, Moves
+from spillscan.reading.machine.flow import Flow
 from spillscan.reading.machine.liveness import WORDS, Graph, Live
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import nothing
@@ -21,7 +21,7 @@ A, B = SourceLine(file="a.cu", line=1), SourceLine(file="a.cu", line=2)
 
 
 def pressure(rows: list[set[int]], sources: list[SourceLine | None] | None = None) -> Pressure:
-    straight = Graph(Flow(Moves.of(()), last=16 * (len(rows) - 1), kernel=True), NOTHING, len(rows), function=False)
+    straight = Graph(Flow([], last=16 * (len(rows) - 1), kernel=True), NOTHING, len(rows), function=False)
     live = Live(sets(rows), False)
     return Pressure(
         live,

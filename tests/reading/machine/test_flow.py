@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.machine.flow import Flow, Kind, Moves, controls
+from spillscan.reading.machine.flow import Flow, Kind, Move, branches
 
 PLACES = 40
 MOVES = st.lists(
@@ -20,12 +20,12 @@ MOVES = st.lists(
 )
 
 
-def moves(rows: list[tuple[int, int, Kind, bool]]) -> Moves:
+def moves(rows: list[tuple[int, int, Kind, bool]]) -> list[Move]:
     targeted = (Kind.JUMP, Kind.CALL)
-    return Moves.of(
-        (16 * place, 16 * target if kind in targeted else -1, kind, conditional)
+    return [
+        Move(16 * place, 16 * target if kind in targeted else -1, kind, conditional)
         for place, target, kind, conditional in sorted(rows)
-    )
+    ]
 
 
 @given(
@@ -45,8 +45,8 @@ def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
     rows += [(5, -1, Kind.RETURN, False), (7, -1, Kind.EXIT, False)]
     flow = Flow(moves(rows), last=7 * 16, kernel=True)
     assert flow.entries == [4 * 16]
-    assert [column.tolist() for column in flow.inner_calls()] == [[16], [4 * 16], [False]]
-    assert flow.calls().tolist() == []
+    assert flow.inner_calls() == [(16, 4 * 16, Kind.CALL, False)]
+    assert flow.calls() == []
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,5 @@ def test_which_calls_begin_callees(
 def test_a_call_that_is_no_callees_is_a_jump_to_where_warps_meet(
     target: int, entries: list[int], expected: list[tuple[int, int, bool]]
 ) -> None:
-    found = controls(moves([(2, target, Kind.CALL, False)]), 16 * PLACES, entries)
-    columns = (found.addresses, found.targets, found.conditional)
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
+    found = branches(moves([(2, target, Kind.CALL, False)]), 16 * PLACES, entries)
+    assert [each[:3] for each in found] == expected

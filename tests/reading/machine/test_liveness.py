@@ -13,12 +13,12 @@ from spillscan.cli import main
 from spillscan.reading.binary.pressure import pressures
 from spillscan.reading.binary.records import cubins
 from spillscan.reading.binary.register_tables import registers
-from spillscan.reading.machine.flow import Controls, Flow, Kind, Moves
+from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.liveness import WORDS, Effects, Graph, live
 from tests.conftest import FIXTURES, ROOT, read_any, sized
 from tests.reading.binary.support import stored
 
-NOTHING = Controls(*(np.zeros(0, kind) for kind in (np.int64, np.int64, bool, bool)))
+NOTHING: list[Branch] = []
 
 
 def sets(rows: list[set[int]]) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_dataflow(seed: int) -> None:
             continue
         moves.append((row * 16, target * 16, int(Kind.JUMP), conditional))
         ways[row] = [target, *(ways[row] if conditional else [])]
-    flow = Flow(Moves.of(moves) if moves else Moves.of(()), last=16 * (size - 1), kernel=True)
+    flow = Flow([Move(*each) for each in moves], last=16 * (size - 1), kernel=True)
     effects = Effects(sets(read), sets(written), np.array(guarded), np.zeros(size, bool))
     found = live(effects, Graph(flow, NOTHING, size, function=False))
     expected = naive(read, written, guarded, ways)
@@ -70,8 +70,8 @@ def test_dataflow(seed: int) -> None:
 @pytest.mark.parametrize("target", [112, 5, 40, 111, 1 << 20])
 def test_what_begins_between_instructions_begins_with_the_second(target: int) -> None:
     """A callee that nothing names stands a word of Maxwell's behind the way out before it; damage leads anywhere."""
-    ways_out = (3 * 16, -1, int(Kind.EXIT), False), (5 * 16, -1, int(Kind.RETURN), False)
-    flow = Flow(Moves.of([*ways_out, (7 * 16, target, int(Kind.JUMP), False)]), last=7 * 16, kernel=True)
+    ways_out = Move(3 * 16, -1, Kind.EXIT, False), Move(5 * 16, -1, Kind.RETURN, False)
+    flow = Flow([*ways_out, Move(7 * 16, target, Kind.JUMP, False)], last=7 * 16, kernel=True)
     assert list(flow.entries) == [3 * 16 + 8]
     graph = Graph(flow, NOTHING, 8, function=False)
     assert sum(graph.ends) - sum(graph.begins) == 8
@@ -102,7 +102,7 @@ def test_what_no_table_knows_is_at_least() -> None:
     words = np.frombuffer(nop + bytes.fromhex("ee0f0000000000000000000000000000") + nop, "<i8")
     effects = table.effects(words[0::2].copy(), words[1::2].copy())
     assert effects.unknown.tolist() == [False, True, False]
-    found = live(effects, Graph(Flow(Moves.of(()), last=32, kernel=True), NOTHING, 3, function=False))
+    found = live(effects, Graph(Flow([], last=32, kernel=True), NOTHING, 3, function=False))
     assert found.at_least
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.machine import loops
-from spillscan.reading.machine.flow import Controls
+from spillscan.reading.machine.flow import Branch
 
 
 class Control(NamedTuple):
@@ -19,13 +18,8 @@ class Control(NamedTuple):
 
 
 def depths(controls: list[Control], entries: list[int], points: list[int]) -> list[int | None]:
-    columns = Controls(
-        np.array([control.address for control in controls], np.int64),
-        np.array([-1 if control.target is None else control.target for control in controls], np.int64),
-        np.array([control.conditional for control in controls], bool),
-        np.zeros(len(controls), bool),
-    )
-    return list(loops.depths(columns, entries, points))
+    branches = [Branch(at, -1 if target is None else target, conditional) for at, target, conditional in controls]
+    return list(loops.depths(branches, entries, points))
 
 
 def test_nested() -> None:
@@ -57,16 +51,12 @@ def test_way_out_of_a_loop() -> None:
 
 def test_switch_in_a_loop() -> None:
     """Its cases are reached by its table only; code behind a way out that a branch names is no case of it."""
-    addresses = np.array([0, 64, 128, 192, 256, 320], np.int64)
-    targets = np.array([384, -1, 240, 240, 32, -1], np.int64)
-    conditional = np.array([True, False, False, False, True, False])
-    indirect = targets == -1
-    indirect[-1] = False
-    controls = Controls(addresses, targets, conditional, indirect)
-    assert list(loops.depths(controls, [], [16, 48, 96, 160, 244, 300, 400])) == [0, 1, 1, 1, 1, 0, 0]
-    targets[0] = 336  # named now: else the table would lead from inside of the loop to it
-    found = loops.depths(Controls(addresses, targets, conditional, indirect), [], [48, 96, 340])
-    assert list(found) == [1, 1, 0]
+    first, table = Branch(0, 384, True), Branch(64, -1, False, True)
+    rest = [Branch(128, 240, False), Branch(192, 240, False), Branch(256, 32, True), Branch(320, -1, False)]
+    found = loops.depths([first, table, *rest], [], [16, 48, 96, 160, 244, 300, 400])
+    assert found == [0, 1, 1, 1, 1, 0, 0]
+    named = first._replace(target=336)  # else the table would lead from inside of the loop to it
+    assert loops.depths([named, table, *rest], [], [48, 96, 340]) == [1, 1, 0]
 
 
 def test_loop_that_is_entered_at_its_end() -> None:
