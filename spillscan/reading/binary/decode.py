@@ -1,7 +1,4 @@
-"""Machine code of functions: instruction counts by opcode for all, details for those that use local memory.
-
-Functions are adjacent in a cubin. Neighbours form a stretch, whose words are looked up in one NumPy pass and counted
-into one table: a row per function, a column per mnemonic.
+"""Machine code of one function: instruction counts by opcode, and details if it uses local memory.
 
 For a function that uses local memory, or spills elsewhere, the relevant instructions are passed to :mod:`machine`,
 which also serves the reader of disassembly. Control instructions are read column by column, and only as needed.
@@ -9,9 +6,9 @@ which also serves the reader of disassembly. Control instructions are read colum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -27,11 +24,6 @@ from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 from spillscan.reading.machine.local import Plain, StackUse
 
-_STRETCH_BYTES = 1 << 20
-"""Maximum bytes of a stretch; columns of that much code fit into a CPU cache."""
-_STRETCH_FUNCTIONS = 256
-_GAP_BYTES = 1 << 12
-"""Maximum bytes between neighbours; they are looked up in vain."""
 _HEX = "unknown 0x{:03x}"
 
 
@@ -52,93 +44,6 @@ class Counts(Struct, frozen=True, gc=False):
     """USETMAXREG instructions."""
     may_share: bool
     """Whether an instruction may access shared memory, or call code that does."""
-
-
-def code_of(window: Window, table: Table, number: int) -> Code:
-    """Instructions of a window that begins with one (Maxwell and Pascal: with a control word). ``number``: their
-    architecture."""
-    return Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
-
-
-_T = TypeVar("_T")
-
-
-def stretches(functions: Iterable[tuple[Window, _T]], table: Table) -> Iterator[list[tuple[Window, _T]]]:
-    """Group functions, given with their code, into lists of neighbours."""
-    step = (Wide if table.wide else Narrow).group_bytes
-    stretch: list[tuple[Window, _T]] = []
-    begin = end = 0
-    for code, function in functions:
-        if stretch and (
-            not end <= code.start <= end + _GAP_BYTES
-            or (code.start - begin) % step
-            or code.end - begin > _STRETCH_BYTES
-            or len(stretch) == _STRETCH_FUNCTIONS
-        ):
-            yield stretch
-            stretch = []
-        begin = begin if stretch else code.start
-        stretch.append((code, function))
-        end = code.end
-    if stretch:
-        yield stretch
-
-
-def code_of_stretch(windows: Sequence[Window], table: Table, number: int) -> Code:
-    """Instructions of all functions in a stretch, and of the bytes between them."""
-    begin = windows[0].start
-    return code_of(Window(windows[0].buffer, begin, windows[-1].end - begin), table, number)
-
-
-def of_stretch(windows: Sequence[Window], code: Code, table: Table) -> Iterator[Counts]:
-    """Counts of the functions in a stretch, or of parts of them. ``code``: result of :func:`code_of_stretch`."""
-    ranks = table.ranks.take(code.codes)
-    for first in range(0, len(windows), _STRETCH_FUNCTIONS):  # a file may claim any number of parts
-        yield from _counts(windows[first : first + _STRETCH_FUNCTIONS], code, ranks, table)
-
-
-def _counts(windows: Sequence[Window], code: Code, ranks: Words, table: Table) -> Iterator[Counts]:
-    bounds = [code.rows_before(at - code.start) for window in windows for at in (window.start, window.end)]
-    width = table.unknown + 1
-    counts = _table(ranks, bounds, width)
-    places = np.flatnonzero(counts)
-    rows, columns = np.divmod(places, width)
-    pairs = [*map(table.pairs.__getitem__, (columns << 32 | counts.reshape(-1)[places]).tolist())]
-    cuts = np.searchsorted(rows, np.arange(len(windows) + 1)).tolist()
-    unknown, local, settings = (_sums(counts, some) for some in ([table.unknown], table.local, table.settings))
-    sharing = (np.bincount(rows[table.may_share.take(columns)], minlength=len(windows)) > 0).tolist()
-    for first, end, begin, stop, own_local, own_unknown, own_settings, may_share in zip(
-        bounds[::2], bounds[1::2], cuts[:-1], cuts[1:], local, unknown, settings, sharing, strict=True
-    ):
-        rest: Sequence[tuple[str, int]] = ()
-        if own_unknown:
-            rest = _unknown(code.codes[first:end], ranks[first:end], table)
-        held = (*pairs[begin : stop - bool(rest)], *rest)  # codes in no table come last
-        yield Counts(end - first, code.bytes_to(end - first), held, own_local, own_unknown, own_settings, may_share)
-
-
-def _sums(counts: Words, ranks: Sequence[int]) -> list[int]:
-    """Sum a few columns, by row; NumPy's own sum takes ten times as long to start."""
-    if not ranks:
-        return [0] * len(counts)
-    found = counts[:, ranks[0]]
-    for rank in ranks[1:]:
-        found = found + counts[:, rank]
-    sums: list[int] = found.tolist()
-    return sums
-
-
-def _table(ranks: Words, bounds: Sequence[int], width: int) -> Words:
-    """Counts by function (rows) and rank (columns). ``bounds``: first row of each function, and the row after its
-    last."""
-    each = zip(bounds[::2], bounds[1::2], strict=True)
-    return np.array([np.bincount(ranks[first:end], minlength=width) for first, end in each])
-
-
-def _unknown(codes: Words, ranks: Words, table: Table) -> list[tuple[str, int]]:
-    """(hexadecimal number, instructions) of the codes in no table."""
-    found, counts = np.unique(codes[ranks == table.unknown] & table.mask, return_counts=True)
-    return [(_HEX.format(code), count) for code, count in zip(found.tolist(), counts.tolist(), strict=True)]
 
 
 Kinds = NDArray[np.uint8]
@@ -193,18 +98,43 @@ Spills = tuple[int, ...] | None
 
 
 class Decoded:
-    """Decoded instructions of one function."""
+    """Instructions of one function."""
 
-    def __init__(self, code: Window, stretch: Code, table: Table) -> None:
-        self.code = stretch.part(code.start - stretch.start, code.size)
+    def __init__(self, window: Window, table: Table, number: int) -> None:
+        """``window``: begins with an instruction (Maxwell and Pascal: with a control word); ``number``: of the
+        architecture."""
         self.table = table
+        self.code: Code = Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
+        self.ranks = table.ranks.take(self.code.codes)
+
+    def counts(self, begin: int, end: int) -> Counts:
+        """Counts of the instructions from offset ``begin`` to ``end``."""
+        code, table = self.code, self.table
+        rows = slice(code.rows_before(begin), code.rows_before(end))
+        numbers = np.bincount(self.ranks[rows], minlength=table.unknown + 2)
+        by_rank, present = numbers.tolist(), numbers.nonzero()[0].tolist()
+        may_share = not table.private.issuperset(present)
+        unknown: list[tuple[str, int]] = []
+        if by_rank[table.unknown]:
+            codes = code.codes[rows][self.ranks[rows] == table.unknown] & table.mask
+            unknown = [(_HEX.format(number), count) for number, count in sorted(Counter(codes.tolist()).items())]
+            present.pop()
+        pairs = [(table.names[rank], by_rank[rank]) for rank in present] + unknown
+        return Counts(
+            rows.stop - rows.start,
+            code.bytes_to(rows.stop - rows.start),
+            tuple(map(table.pairs.setdefault, pairs, pairs)),
+            local=by_rank[table.store] + by_rank[table.load],
+            unknown=by_rank[table.unknown],
+            settings=by_rank[table.setting],
+            may_share=may_share,
+        )
 
     def shared_among(self, offsets: Sequence[int]) -> int:
         """Number of STS and LDS among the instructions at ``offsets``."""
         if not offsets:
             return 0
-        codes = self.code.codes[self._rows_at(offsets)]
-        return int(np.count_nonzero(self.table.is_shared[self.table.ranks[codes]]))
+        return int(np.count_nonzero(self.table.is_shared[self.ranks[self._rows_at(offsets)]]))
 
     def _rows_at(self, offsets: Sequence[int]) -> Words:
         """Rows of the instructions at ``offsets``; offsets outside of the function are left out."""
@@ -240,7 +170,7 @@ class Decoded:
 
     def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
         """All mnemonics, and the index of each instruction's own."""
-        return self.table.names, self.table.ranks.take(self.code.codes)
+        return self.table.names, self.ranks
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local memory accesses and control instructions."""

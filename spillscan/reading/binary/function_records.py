@@ -1,22 +1,21 @@
-"""Records of functions, from cubin metadata and machine code. Neighbours are decoded together."""
+"""Records of functions, from the metadata of their cubin and from their machine code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from spillscan.model import LaunchBounds, Origin, Role, Usage
 from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats, WarpRole
-from spillscan.reading.binary import decode
 from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.cubin import Cubin, Function, Resources
 from spillscan.reading.binary.decode import Counts, Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.symbols import References
 from spillscan.reading.binary.window import Window
+from spillscan.reading.machine.function import Analysis
 
 Pair = tuple[int | None, int | None]
 """Stored and loaded bytes."""
@@ -93,75 +92,48 @@ class Analyzed(NamedTuple):
     """Whether its attributes say that it sets its warps' registers, but no known instruction does."""
 
 
-class _Callee(NamedTuple):
-    """A device function in a kernel's code."""
-
-    begin: int
-    symbol: str
-    code: Window
-
-
-class _Words(NamedTuple):
-    """Machine words of one function."""
-
-    counts: Counts
-    callees: list[tuple[_Callee, Counts]]
-    """Callees that have names."""
-    decoded: Callable[[], Decoded]
-
-
-def analyze(functions: Sequence[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Analyzed]:
-    """Records of functions, in order. ``number``: their architecture. Neighbours are decoded together."""
+def analyze(functions: Iterable[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Analyzed]:
+    """Records of functions, in order. ``number``: their architecture."""
     opcodes = table(number)
-    if opcodes is None:
-        yield from (_analyzed(facts, None, origin) for _, facts in functions)
-        return
-    for neighbours in decode.stretches(functions, opcodes):
-        stretch = decode.code_of_stretch([code for code, _ in neighbours], opcodes, number)
-        callees = [[*_callees(facts, code)] for code, facts in neighbours]
-        windows: list[Window] = []
-        for (code, _), inner in zip(neighbours, callees, strict=True):
-            windows += (code, *(each.code for each in inner))
-        counts = decode.of_stretch(windows, stretch, opcodes)
-        for (code, facts), inner in zip(neighbours, callees, strict=True):
-            own = next(counts)
-            words = _Words(own, [(each, next(counts)) for each in inner], partial(Decoded, code, stretch, opcodes))
-            yield _analyzed(facts, words, origin)
+    for code, facts in functions:
+        yield _analyzed(facts, None if opcodes is None else Decoded(code, opcodes, number), origin)
 
 
-def _callees(facts: Facts, code: Window) -> Iterator[_Callee]:
-    ends = [*(begin for begin, _ in facts.parts[1:]), code.size]
-    for (begin, symbol), end in zip(facts.parts, ends, strict=bool(facts.parts)):
-        if symbol:
-            yield _Callee(begin, symbol, code.part(begin, end - begin, "callee"))
-
-
-def _analyzed(facts: Facts, words: _Words | None, origin: Origin) -> Analyzed:
-    resources, spills = facts.resources, facts.spills
+def _analyzed(facts: Facts, decoded: Decoded | None, origin: Origin) -> Analyzed:
+    resources, spills, size = facts.resources, facts.spills, facts.code_bytes
     role, frame, dynamic = facts.role, resources.frame_bytes, resources.dynamic_shared
-    local, roles, shared = NO_TRAFFIC, tuple[WarpRole, ...](), None if spills is None or words is None else 0
-    inner: dict[int, tuple[LocalTraffic, int | None]] = {}
-    if words is not None:
+    local, roles, shared = NO_TRAFFIC, tuple[WarpRole, ...](), None
+    counts: Counts | None = None
+    callees: list[SassFunction] = []
+    unknown: int | None = None
+    spilled: Pair = (None, None)
+    together: Pair = (None, None)
+    if decoded is not None:
+        counts = decoded.counts(0, size)
+        unknown = counts.unknown
+        shared = None if spills is None else decoded.shared_among(spills)
         # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
         deepest = bool(frame) and role != "function" and frame == resources.stack_bytes
-        marked = words.counts.local or words.counts.settings or deepest
-        decoded = words.decoded() if spills or marked else None
-        if decoded is not None and spills:
-            shared = decoded.shared_among(spills)
-        if decoded is not None and marked:
-            analysis = decoded.analysis(role, words.counts, parts=facts.parts, spills=spills)
-            roles = analysis.roles() if words.counts.settings else ()
+        analysis: Analysis | None = None
+        if counts.local or counts.settings or deepest:
+            analysis = decoded.analysis(role, counts, parts=facts.parts, spills=spills)
+            roles = analysis.roles() if counts.settings else ()
             frame = analysis.frame_bytes() if deepest else frame
-            if words.counts.local:
+            if counts.local:
                 role, local = analysis.role, analysis.traffic()
-                inner = {callee.begin: analysis.callee(callee.begin) for callee, _ in words.callees}
-    counts, of_callees = (words.counts, words.callees) if words is not None else (None, [])
-    spilled: Pair = (None, None) if counts is None else _spilled(local, role)
-    together: Pair = (None, None)
-    if of_callees and not local.callees:
-        together = spilled
-    elif local.evidence == "annotation" and of_callees and local.cumulative is not None:
-        together = local.cumulative.pair
+        spilled = _spilled(local, role)
+        for (begin, symbol), end in zip(facts.parts, [*(begin for begin, _ in facts.parts[1:]), size], strict=False):
+            if symbol:
+                own = decoded.counts(begin, end)
+                unknown += own.unknown
+                inner = NO_TRAFFIC, None if resources.frame_bytes else 0
+                if analysis is not None and counts.local:
+                    inner = analysis.callee(begin)
+                callees.append(_callee(symbol, end - begin, own, *inner, facts.maker, origin))
+        if callees and not local.callees:
+            together = spilled
+        elif callees and local.evidence == "annotation" and local.cumulative is not None:
+            together = local.cumulative.pair
     record = SassFunction(
         symbol="",
         arch=None,
@@ -169,7 +141,7 @@ def _analyzed(facts: Facts, words: _Words | None, origin: Origin) -> Analyzed:
         member=0,
         stats=SassStats(
             instructions=counts.instructions if counts else 0,
-            code_bytes=counts.code_bytes if counts else facts.code_bytes,
+            code_bytes=counts.code_bytes if counts else size,
             opcodes=counts.opcodes if counts else (),
             local=local,
             shared_spills=shared,
@@ -185,13 +157,7 @@ def _analyzed(facts: Facts, words: _Words | None, origin: Origin) -> Analyzed:
         dynamic_shared=False if counts and dynamic and not counts.may_share else dynamic,
         final=facts.final,
     )
-    own_frame = NO_TRAFFIC, None if resources.frame_bytes else 0
-    return Analyzed(
-        record,
-        tuple(_callee(each, own, *inner.get(each.begin, own_frame), record) for each, own in of_callees),
-        None if counts is None else sum(each.unknown for each in (counts, *(own for _, own in of_callees))),
-        bool(counts and facts.info.sets_registers and not counts.settings),
-    )
+    return Analyzed(record, tuple(callees), unknown, bool(counts and facts.info.sets_registers and not counts.settings))
 
 
 def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Usage:
@@ -218,19 +184,25 @@ def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Us
 
 
 def _callee(
-    callee: _Callee, counts: Counts, local: LocalTraffic, frame_bytes: int | None, kernel: SassFunction
+    symbol: str,
+    size: int,
+    counts: Counts,
+    local: LocalTraffic,
+    frame_bytes: int | None,
+    maker: Maker | None,
+    origin: Origin,
 ) -> SassFunction:
     stores, loads = _spilled(local, "function")
     stats = SassStats(
         instructions=counts.instructions,
-        code_bytes=callee.code.size,
+        code_bytes=size,
         opcodes=counts.opcodes,
         local=local,
-        origin=kernel.stats.origin,
-        maker=kernel.stats.maker,
+        origin=origin,
+        maker=maker,
     )
     usage = Usage(stack_bytes=frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads)
-    return SassFunction(symbol=callee.symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
+    return SassFunction(symbol=symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
 
 
 def _spilled(local: LocalTraffic, role: Role) -> Pair:

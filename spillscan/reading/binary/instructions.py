@@ -65,12 +65,11 @@ class Code:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
         except zlib.error as error:
             raise ValueError(f"instructions cannot be unpacked: {error}") from None
-        window = Window(words)
-        whole = Window(window.buffer, 0, window.size // INSTRUCTION * INSTRUCTION)
-        self._code = Wide(whole, text.number, opcodes.selectors)
-        self._decoded = Decoded(Window(window.buffer), self._code, opcodes)
+        self._decoded = Decoded(Window(words), opcodes, text.number)
+        assert isinstance(self._decoded.code, Wide)
+        self._code = self._decoded.code
         self.names: list[str] = [*opcodes.names, ""]
-        self._ranks = opcodes.ranks.take(self._code.codes)
+        self._ranks = self._decoded.ranks
 
     @property
     def rows(self) -> int:

@@ -101,22 +101,10 @@ def _near(bits: Sequence[int]) -> list[list[int]]:
 STORE, LOAD = "STL", "LDL"
 SHARED = ("STS", "LDS")
 NARROW_BITS = 13
-_ELSEWHERE = frozenset(
-    {
-        *(
-            opcode
-            for name in ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert")
-            for opcode in OPCODE_CLASSES[name]
-        ),
-        *(
-            opcode
-            for name in ("move", "predicate", "local", "constant", "texture", "nop")
-            for opcode in OPCODE_CLASSES[name]
-        ),
-        *("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR"),
-        *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "WARPSYNC", "NANOSLEEP"),
-    }
-)
+_CLASSES = ("fp32", "fp64", "fp16", "fp8", "sfu", "int", "convert", "move", "predicate", "local", "constant", "texture")
+_OTHERS = ("LDG", "STG", "ATOMG", "REDG", "RED", "BAR", "MEMBAR", "WARPSYNC", "NANOSLEEP", "NOP")
+_BRANCHES = ("BRA", "BSSY", "BSYNC", "BREAK", "EXIT")
+_ELSEWHERE = frozenset((*_OTHERS, *_BRANCHES)).union(*(OPCODE_CLASSES[name] for name in _CLASSES))
 """Opcodes that neither access shared memory nor call code that may."""
 
 
@@ -144,8 +132,8 @@ class Table:
         """Rank of every code that is in no table."""
         self.ranks: NDArray[np.int64] = np.full(size, self.unknown, np.int64)
         """Rank by code."""
-        self.pairs = Pairs([*self.names, ""])
-        """(mnemonic, instructions) by rank and number; the mnemonic of unknown codes is empty."""
+        self.pairs: dict[tuple[str, int], tuple[str, int]] = {}
+        """(mnemonic, instructions) of functions, each once: few are distinct."""
         self.fields: dict[str, NDArray[np.bool_]] = {letter: np.zeros(size, bool) for letter in "dabc"}
         """By register field and code: whether it is one. Unknown codes may have all source fields."""
         for codes, name, letters in runs:
@@ -154,33 +142,19 @@ class Table:
                 self.fields[letter][codes] = True
         for letter in "abc":
             self.fields[letter] |= self.ranks == self.unknown
-        self.store, self.load = rank.get(STORE, -1), rank.get(LOAD, -1)
-        self.local = [rank for rank in (self.store, self.load) if rank >= 0]
-        """Ranks of STL and LDL."""
-        self.settings = [rank[SETS_REGISTERS]] if SETS_REGISTERS in rank else []
-        """Rank of USETMAXREG, if the table has it."""
+        self.store, self.load, self.setting = (
+            rank.get(name, self.unknown + 1) for name in (STORE, LOAD, SETS_REGISTERS)
+        )
+        """Ranks of STL, LDL and USETMAXREG; the one after all others if the table has none."""
         self.is_shared = np.isin([*self.names, ""], SHARED)
         """By rank: STS and LDS."""
-        self.may_share = np.array([name not in _ELSEWHERE for name in (*self.names, "")])
-        """By rank: whether it may access shared memory, or call code that does."""
+        self.private = frozenset(rank for rank, name in enumerate(self.names) if name in _ELSEWHERE)
+        """Ranks of mnemonics that neither access shared memory nor call code that may."""
         self.kinds = np.full(len(self.names) + 1, -1)
         """Effect on control flow, by rank (:class:`~spillscan.reading.machine.flow.Kind`); -1: none."""
         for opcode, kind in KINDS.items():
             if opcode.decode() in rank:
                 self.kinds[rank[opcode.decode()]] = kind
-
-
-class Pairs(dict[int, tuple[str, int]]):
-    """(mnemonic, instructions) by ``rank << 32 | instructions``, cached: few are distinct, since most kernels share
-    them."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__()
-        self._names = names
-
-    def __missing__(self, key: int) -> tuple[str, int]:
-        pair = self[key] = self._names[key >> 32], key & 0xFFFFFFFF
-        return pair
 
 
 _Entry = tuple[int, int, Name, str]

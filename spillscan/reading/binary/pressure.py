@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spillscan.model.code import MOST_REGISTERS, LivePeak, LocalTraffic, SourceLine
-from spillscan.reading.binary import decode
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
@@ -181,18 +180,13 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
     opcodes, known = table(cubin.number), registers(cubin.number)
     if opcodes is None or known is None:
         return
-    functions = ((each.code, each) for each in cubin.functions() if each.code.size and wanted(each))
-    for neighbours in decode.stretches(functions, opcodes):
-        stretch = decode.code_of_stretch([code for code, _ in neighbours], opcodes, cubin.number)
-        if not isinstance(stretch, Wide):
-            return
-        effects = known.effects(*stretch.words())
-        for _, function in neighbours:
-            decoded = Decoded(function.code, stretch, opcodes)
+    for function in cubin.functions():
+        if function.code.size and wanted(function):
+            decoded = Decoded(function.code, opcodes, cubin.number)
             graph = decoded.graph(tuple(cubin.parts_of(function)), function=function.role == "function")
-            if graph is not None:
-                first = (function.code.start - stretch.start) // INSTRUCTION
-                own = effects.part(first, first + graph.rows)
+            if graph is not None and isinstance(decoded.code, Wide):
+                effects = known.effects(*decoded.code.words())
                 addresses = range(0, graph.rows * INSTRUCTION, INSTRUCTION)
                 sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
-                yield function, Pressure(live(own, graph), sources, graph, graph.calls, decoded.opcodes(), own)
+                found = live(effects, graph)
+                yield function, Pressure(found, sources, graph, graph.calls, decoded.opcodes(), effects)

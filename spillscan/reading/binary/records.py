@@ -245,7 +245,7 @@ class MemberReader:
             return contents
         self._left -= contents.functions
         if self._left < 0:
-            too_many = DamageError("more functions than so small a file can hold", item.raw.start)
+            too_many = DamageError("more functions than a file of this size can contain", item.raw.start)
             return Contents([damage(too_many, item.place, self.origin)])
         self.kernels.add(item, (record for record in contents.records if isinstance(record, SassFunction)))
         return contents
@@ -331,7 +331,7 @@ class MemberReader:
         """Records of one function, and of the callees in its code."""
         yield replace(analyzed.record, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
         if analyzed.lost_setting:
-            what = f"{symbol} sets its warps' registers, as its attributes say, and no USETMAXREG is found in it"
+            what = f"{symbol} uses setmaxnreg by its attributes, but no USETMAXREG was found in its code"
             yield replace(issue_of("unknown-opcode", what, "error", self.origin), hides=("registers", "code"))
         for callee in analyzed.callees:
             yield replace(callee, arch=home.arch, member=home.member, identifier=home.unit, caller=symbol)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spillscan.model.code import CodeText
 from spillscan.reading.binary.attribute_texts import attribute_texts
 from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.digests import Relocations
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
@@ -308,9 +309,9 @@ class _Walk:
         if opcodes is None or not opcodes.wide:
             self.unknown = f"instructions of {module.cubin.arch} are not decoded"
             return found
-        code = Wide(function.code.part(0, size // 16 * 16, "code"), module.cubin.number, opcodes.selectors)
-        every = [*opcodes.names, ""]
-        names = [every[rank] for rank in opcodes.ranks.take(code.codes).tolist()]
+        decoded, every = Decoded(function.code, opcodes, module.cubin.number), [*opcodes.names, ""]
+        code, names = decoded.code, [every[rank] for rank in decoded.ranks.tolist()]
+        assert isinstance(code, Wide)
         found += self._from_banks(code, names, placed)
         for number, bank in enumerate(module.cubin.constants_of(section)):
             each = Object(bank, 0, module.elf.sizes[bank], "", False)

@@ -14,7 +14,6 @@ Each field was verified against the text of cuobjdump, instruction by instructio
 
 from __future__ import annotations
 
-from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from spillscan.reading.binary.window import Window
 Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+_WORD = np.dtype("<i8")
 STACK_POINTER = 1
 ALWAYS = 7
 """Predicate that is always true."""
@@ -33,29 +33,19 @@ FIRST_WITH_LOW_BYTE = 90
 
 
 class Wide:
-    """128-bit instructions of one function, or of several adjacent ones, one per row."""
+    """128-bit instructions of one function, one per row."""
 
-    bytes_per_instruction = group_bytes = 16
-    """``group_bytes``: period of the encoding; functions begin at multiples of it."""
+    bytes_per_instruction = 16
     stored = "b"
     """Field of the register that STL stores."""
 
     def __init__(self, code: Window, number: int, selectors: Selectors) -> None:
-        self.start = code.start
-        self._pairs: Words = code.array(np.dtype("<i8"), code.size // 16 * 2, 0, "code")
+        self._pairs: Words = code.array(_WORD, code.size // 16 * 2, 0, "code")
         self._lows, self._highs = self._pairs[0::2], self._pairs[1::2]
         self._low_byte = number >= FIRST_WITH_LOW_BYTE
         self.codes: Words = self._lows & 0xFFF
         if selectors.bits:
             selectors.choose(self.codes, (self._lows, self._highs))
-
-    def part(self, offset: int, size: int) -> Wide:
-        """Part of ``size`` bytes from ``offset`` on, where a function begins; nothing is looked up again."""
-        part, rows = copy(self), slice(offset // 16, (offset + size) // 16)
-        part.start = self.start + offset
-        part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
-        part._lows, part._highs, part.codes = self._lows[rows], self._highs[rows], self.codes[rows]
-        return part
 
     def words(self) -> tuple[Words, Words]:
         """Low words, and high words."""
@@ -129,12 +119,10 @@ class Narrow:
 
     bytes_per_instruction = 8
     stored = "d"
-    group_bytes = 32
     _registers: ClassVar = {"d": 0, "a": 8, "b": 20, "c": 39}
     """Lowest bit of each field."""
 
     def __init__(self, code: Window, selectors: Selectors) -> None:
-        self.start = code.start
         words: NDArray[np.uint64] = code.array(np.dtype("<u8"), code.size // 8, 0, "code")
         self._all: Words = words.view("<i8")
         self.codes: Words = np.empty(self.rows_before(code.size), np.int64)
@@ -143,14 +131,6 @@ class Narrow:
             np.right_shift(words[place + 1 :: 4], np.uint64(51), out=codes[place::3])
         if selectors.bits:
             selectors.choose(self.codes, (self._words(np.arange(len(self.codes))),))
-
-    def part(self, offset: int, size: int) -> Narrow:
-        """See :meth:`Wide.part`."""
-        part = copy(self)
-        part.start = self.start + offset
-        part._all = self._all[offset // 8 : (offset + size) // 8]
-        part.codes = self.codes[self.rows_before(offset) : self.rows_before(offset + size)]
-        return part
 
     def rows_before(self, offset: int) -> int:
         """See :meth:`Wide.rows_before`."""

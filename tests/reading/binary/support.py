@@ -74,8 +74,8 @@ def without_place(function: SassFunction) -> tuple[object, ...]:
 
 
 def counted(windows: list[Window], held: Table, number: int) -> list[Counts]:
-    """The counts of functions that stand one behind the other."""
-    return list(decode.of_stretch(windows, decode.code_of_stretch(windows, held, number), held))
+    """The counts of functions."""
+    return [decode.Decoded(window, held, number).counts(0, window.size) for window in windows]
 
 
 def extract(data: bytes | mmap.mmap, member: int) -> bytes:

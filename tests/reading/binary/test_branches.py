@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.reading.binary.decode import LOAD, OTHER, _reconverging, code_of, kinds_of, moves_of
+from spillscan.reading.binary.decode import LOAD, OTHER, Decoded, _reconverging, kinds_of, moves_of
 from spillscan.reading.binary.opcode_tables import Table, table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import Code
@@ -28,7 +28,7 @@ def text(number: int, words: int, seed: int) -> Code:
     chosen = data & ~0xFFF | codes if held.wide else data & (1 << 51) - 1 | codes << 51
     data = np.where(chance.random(len(data)) < 0.8, chosen, data)
     window = Window(data.tobytes(), 32, 8 * words)
-    return code_of(window, held, number)
+    return Decoded(window, held, number).code
 
 
 @pytest.mark.parametrize("number", [52, 75, 90, 120])
@@ -63,7 +63,7 @@ def test_warps_go_on_where_the_last_of_their_barrier_says_if_that_is_ahead(numbe
         lows = chosen | barriers << 16 | (steps & 0x3FFFFFFF) << 34
         words[: 2 * rows : 2] = lows
         words[1 : 2 * rows : 2] = (steps >> 30) & 0x3FFFF
-        code = code_of(Window(words.tobytes(), 0, 16 * rows), opcodes(number), number)
+        code = Decoded(Window(words.tobytes(), 0, 16 * rows), opcodes(number), number).code
         expected: list[tuple[int, int]] = []
         opened: dict[int, int] = {}
         for row, (opcode, barrier, step) in enumerate(

@@ -1,4 +1,4 @@
-"""Functions counted together: the same as each counted alone, whatever stands between them."""
+"""Instructions of functions and of parts of them, against a count of one after the other."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def by_hand(window: Window, held: Table, number: int) -> Counts:
     found += [(f"unknown 0x{code:03x}", strange.count(code)) for code in sorted(set(strange))]
     local = sum(held.names[rank] in ("STL", "LDL") for rank in ranks if rank != held.unknown)
     settings = sum(count for name, count in found if name == "USETMAXREG")
-    may_share = bool(strange) or bool(held.may_share[[*known]].any())
+    may_share = bool(strange) or not held.private.issuperset(known)
     return Counts(len(codes), last, tuple(found), local, len(strange), settings, may_share)
 
 
 @pytest.mark.parametrize("number", [50, 90, 100])
 @given(sizes=SIZES)
-def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
+def test_each_instruction_is_counted(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)
     windows = functions(sizes, 2 if held.wide else 4)
     assert counted(windows, held, number) == [by_hand(window, held, number) for window in windows]
@@ -74,40 +74,12 @@ def test_together_as_alone(number: int, sizes: list[tuple[int, int]]) -> None:
 @given(sizes=SIZES)
 def test_a_part_is_as_the_function_alone(number: int, sizes: list[tuple[int, int]]) -> None:
     held = opcodes(number)
-    windows = functions(sizes, 2 if held.wide else 4)
-    stretch = decode.code_of_stretch(windows, held, number)
-    for window in windows:
-        alone = decode.code_of(window, held, number)
-        part = stretch.part(window.start - stretch.start, window.size)
-        rows = np.arange(len(alone.codes))
-        assert part.start == alone.start
-        assert part.codes.tolist() == alone.codes.tolist()
-        assert part.naming(1).tolist() == alone.naming(1).tolist()
-        for column in ("addresses", "guards", "targets", "conditions", "local", "immediates"):
-            assert getattr(part, column)(rows).tolist() == getattr(alone, column)(rows).tolist()
-
-
-@pytest.mark.parametrize("number", [50, 90, 100])
-@given(sizes=SIZES)
-def test_parts_are_counted_with_their_functions(number: int, sizes: list[tuple[int, int]]) -> None:
-    """A few at once, of as many as there are."""
-    held = opcodes(number)
-    whole = functions(sizes, 2 if held.wide else 4)
     step = 16 if held.wide else 32
-    parts = [window.part(step, window.size - step, "part") for window in whole if window.size > step]
-    stretch = decode.code_of_stretch(whole, held, number)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decode, "_STRETCH_FUNCTIONS", 2)
-        found = list(decode.of_stretch([*whole, *parts], stretch, held))
-    assert found == [by_hand(window, held, number) for window in (*whole, *parts)]
-
-
-def test_only_neighbours_make_a_stretch() -> None:
-    buffer = bytes(1 << 16)
-    places = [(0, 64), (64, 100), (176, 64), (1 << 14, 32), (64, 32), (80, 64), (148, 32)]
-    given = [(Window(buffer, *place), number) for number, place in enumerate(places)]
-    found = decode.stretches(given, opcodes(90))
-    assert [[number for _, number in stretch] for stretch in found] == [[0, 1, 2], [3], [4], [5], [6]]
+    for window in functions(sizes, step // 8):
+        if window.size > step:
+            part = window.part(step, window.size - step, "part")
+            found = decode.Decoded(window, held, number).counts(step, window.size)
+            assert found == by_hand(part, held, number)
 
 
 @pytest.mark.parametrize("number", [52, 61, 75, 90])
@@ -115,11 +87,10 @@ def test_offsets_outside_of_a_function_are_none_of_its_instructions(number: int)
     """STS and LDS among some offsets, by a look at each."""
     held = opcodes(number)
     step, group = (16, 1) if held.wide else (8, 4)
-    window, behind = functions([(32, 0), (32, 0)], 2 if held.wide else 4)
-    stretch = decode.code_of_stretch([window, behind], held, number)
-    whole = decode.Decoded(window, stretch, held)
+    (window,) = functions([(32, 0)], 2 if held.wide else 4)
+    whole = decode.Decoded(window, held, number)
     places = [at for at in range(0, window.size, step) if group == 1 or at // step % group]
-    shared = [bool(held.is_shared[held.ranks[code]]) for code in stretch.part(0, window.size).codes]
+    shared = [bool(held.is_shared[rank]) for rank in whole.ranks]
     assert len(shared) == len(places)
     for offsets in ([], places, places[::2], [*places[:3], window.size, window.size + step], [-step, *places[-2:]]):
         expected = sum(one for at, one in zip(places, shared, strict=True) if at in offsets)

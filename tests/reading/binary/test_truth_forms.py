@@ -47,7 +47,7 @@ def test_offsets_outside_of_a_function_name_no_instruction() -> None:
         (16, True, [0, 16, 32, 48, -16, 24], [0, 1, 2, 1]),
         (8, False, [8, 16, 24, 40, 48, 0, 56, 72], [0, 1, 2, 3, 4, 5]),
     ):
-        code = SimpleNamespace(bytes_per_instruction=size, group_bytes=32, codes=np.arange(len({*rows})))
+        code = SimpleNamespace(bytes_per_instruction=size, codes=np.arange(len({*rows})))
         decoded.code, decoded.table = cast(Any, code), cast(Any, SimpleNamespace(wide=wide))
         assert decoded._rows_at(offsets).tolist() == rows
 
