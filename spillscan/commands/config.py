@@ -76,8 +76,7 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
 def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """Lines of the values for one kernel, as in :func:`listed`."""
     said = policy.said_of(kernel)
-    per_kernel = [key for key in keys().values() if key.per_kernel]
-    lines = [_setting(key, said.get(key.name, Setting(key.default, DEFAULT))) for key in per_kernel]
+    lines = [_setting(keys()[name], said.get(name, Setting(keys()[name].default, DEFAULT))) for name in LIMITS]
     if launch := said.get("launch"):
         lines.append((f"launch: {_launch(launch.value)}", launch.origin))
     return _aligned(lines + _severities(rules, [said]), origins)

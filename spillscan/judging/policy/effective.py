@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache, cached_property
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
@@ -270,16 +269,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
             terms = self._terms[mask, launch] = replace(said, launch=launch)
         return terms
 
-    def terms_of_all(self, kernels: Sequence[Kernel]) -> tuple[Terms, ...]:
+    def terms_of_all(self, kernels: Iterable[Kernel]) -> tuple[Terms, ...]:
         """Distinct terms of ``kernels``."""
-        if self._matcher.for_all and self.of_new is None:  # only launches differ
-            own = [
-                kernel
-                for kernel in kernels
-                if kernel.launch is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None
-            ]
-            known = set(map(id, own))
-            kernels = [*own, *islice((kernel for kernel in kernels if id(kernel) not in known), 1)]
         return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:

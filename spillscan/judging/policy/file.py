@@ -6,17 +6,16 @@ a file. A mistake is located by its path in the file.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from spillscan.model.nodes import Node, described
-from spillscan.output.errors import UsageError, nearest
+from spillscan.output.errors import nearest
 
 LARGEST = 2**31 - 1
 """Largest value that a policy accepts."""
@@ -110,14 +109,12 @@ class PolicyFile(Limits, frozen=True):
 
 
 class Key(NamedTuple):
-    """A key with a single value."""
+    """A key with a single value; limits may also be set for some kernels."""
 
     name: str
     default: Any
     """``None`` if it is not set."""
     help: str
-    per_kernel: bool
-    """Whether an entry of ``kernels`` may set it."""
 
 
 LIMITS = tuple(name for name in Limits.__struct_fields__ if name != "severity")
@@ -129,10 +126,7 @@ def keys() -> Mapping[str, Key]:
     """Keys with a single value, limits first."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(PolicyFile)}
     properties = schema()["$defs"]["PolicyFile"]["properties"]
-    return {
-        name: Key(name, value_of(defaults[name]), properties[name]["description"], name in LIMITS)
-        for name in (*LIMITS, *SETTINGS)
-    }
+    return {name: Key(name, value_of(defaults[name]), properties[name]["description"]) for name in (*LIMITS, *SETTINGS)}
 
 
 def value_of(value: Any) -> Any:
@@ -162,79 +156,51 @@ def schema() -> dict[str, Any]:
 
 # ---- reading ----------------------------------------------------------------------------------------------------
 
-
-def policy_file(root: Node) -> PolicyFile:
-    """Content of a file. Raises :class:`UsageError` with the place of the first mistake."""
-    for table in (root, *items(root, "kernels")):
-        if isinstance(table.value, Mapping) and "severity" in table.value:
-            _check_severity(table.value["severity"])
-    try:
-        return msgspec.convert(root.plain, PolicyFile)
-    except msgspec.ValidationError as error:
-        raise _mistake(root, str(error)) from None
+T = TypeVar("T", bound=_Table)
+_TABLES: Mapping[str, type[_Table]] = {"kernels": KernelEntry, "accept": AcceptEntry}
+"""Keys whose values are lists of tables."""
 
 
-def items(root: Node, name: str) -> Sequence[Node]:
-    """Nodes of a list in the file."""
-    found = root.value.get(name) if isinstance(root.value, Mapping) else None
-    listed = found.value if found is not None else ()
-    return listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ()
+def table(node: Node, kind: type[T], name: str = "") -> T:
+    """Content of a table. Raises :class:`UsageError` with the place of the first mistake."""
+    known = {each.name: each for each in msgspec.structs.fields(kind)}
+    keyed = schema()["$defs"][kind.__name__]["properties"]
+    if not isinstance(node.value, Mapping):
+        raise node.error(f"{name}expected a mapping, got {described(node.value)}")
+    for key, each in node.value.items():
+        if key not in known:
+            raise each.error(
+                f"unknown key {described(key)}", nearest(key, known) or "`spillscan config` lists the keys"
+            )
+        if key in _TABLES and isinstance(each.value, list):
+            for inner in each.value:
+                table(inner, _TABLES[key], f"{key}: ")
+        elif key == "launch":
+            table(each, LaunchEntry, "launch: ")
+        if key == "severity" and isinstance(each.value, Mapping):
+            _check_severity(each.value)
+        try:
+            msgspec.convert(each.plain, known[key].type)
+        except msgspec.ValidationError:
+            raise each.error(f"{key}: expected {_phrase(keyed[key])}, got {described(each.value)}") from None
+    for key, of_key in known.items():
+        if of_key.required and key not in node.value:
+            raise node.error(f"{name}needs `{key}`", keyed[key].get("description", ""))
+    return msgspec.convert(node.plain, kind)
 
 
-def _check_severity(node: Node) -> None:
+def _check_severity(levels: Mapping[str, Node]) -> None:
     from spillscan.judging.rules import all_rules
 
-    for rule, level in (node.value if isinstance(node.value, Mapping) else {}).items():
+    for rule, level in levels.items():
         if rule not in all_rules():
             raise level.error(f"unknown rule {described(rule)}", nearest(rule, all_rules()))
-        if level.value not in ("error", "warning", "note", "off"):
+        if level.value not in _LEVELS[:4]:
             expected = "error, warning, note or off"
             raise level.error(f"severity of {rule}: expected {expected}, got {described(level.value)}")
 
 
 _LEVELS = ["error", "warning", "note", "off", "never"]
-_SAID = re.compile(r"(?P<what>.*?)(?: - at `(?:key in )?(?P<path>[^`]*)`)?")
-_FIELD = re.compile(r"Object (?P<problem>contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
-
-
-def _mistake(root: Node, said: str) -> UsageError:
-    """Error of msgspec as one line with its place."""
-    match = _SAID.fullmatch(said)
-    assert match
-    node, name, expected = root, "", schema()["$defs"]["PolicyFile"]
-    for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", match["path"] or ""):
-        expected = _inner(expected, key)
-        if key and isinstance(node.value, Mapping) and key in node.value:
-            node, name = node.value[key], f"{key}: "
-        elif index.isdigit() and isinstance(node.value, Sequence):
-            node = node.value[int(index)]  # type: ignore[assignment]
-    if of_field := _FIELD.fullmatch(match["what"]):
-        field_name, known = of_field["name"], _resolved(expected)["properties"]
-        if of_field["problem"].startswith("missing"):
-            return node.error(f"{name}needs `{field_name}`", known[field_name].get("description", ""))
-        assert isinstance(node.value, Mapping)
-        return node.value[field_name].error(
-            f"unknown key {described(field_name)}", nearest(field_name, known) or "`spillscan config` lists the keys"
-        )
-    return node.error(f"{name}expected {_phrase(expected)}, got {described(node.value)}")
-
-
-def _resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """Schema of a mapping, with references and alternatives resolved."""
-    for each in (part, *part.get("anyOf", ())):
-        if "$ref" in each:
-            found: dict[str, Any] = schema()["$defs"][each["$ref"].rpartition("/")[2]]
-            return found
-    return part
-
-
-def _inner(part: dict[str, Any], key: str) -> Any:
-    """Schema of a key, or of the items of a list."""
-    whole = _resolved(part)
-    if key:
-        return whole["properties"].get(key, {}) if "properties" in whole else whole.get("additionalProperties", {})
-    lists = [each for each in (whole, *whole.get("anyOf", ())) if "items" in each]
-    return lists[0]["items"] if lists else whole.get("additionalProperties", {})
 
 
 def _phrase(part: dict[str, Any]) -> str:

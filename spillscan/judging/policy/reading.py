@@ -17,10 +17,10 @@ from spillscan.judging.policy.file import (
     KernelEntry,
     LaunchEntry,
     Limits,
+    PolicyFile,
     Words,
-    items,
     keys,
-    policy_file,
+    table,
     value_of,
     words,
 )
@@ -73,13 +73,13 @@ def read(path: str) -> Layer:
 
 def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
-    found = policy_file(root)
-    table: Any = root.value
+    found = table(root, PolicyFile)
+    nodes: Any = root.value
     return Layer(
         settings=_settings(found, root, folder),
-        entries=tuple(map(_override, found.kernels, items(root, "kernels"))),
-        accept=tuple(map(_acceptance, found.accept, items(root, "accept"))),
-        renamed=tuple(_renamed(table["renamed"].value[old], old, new) for old, new in found.renamed.items()),
+        entries=tuple(map(_override, found.kernels, nodes["kernels"].value if found.kernels else ())),
+        accept=tuple(map(_acceptance, found.accept, nodes["accept"].value if found.accept else ())),
+        renamed=tuple(_renamed(nodes["renamed"].value[old], old, new) for old, new in found.renamed.items()),
     )
 
 
@@ -92,13 +92,13 @@ def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
 
 def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting[Any]]:
     """Values by key and severities by rule, each with its place."""
-    table: Any = node.value
+    nodes: Any = node.value
     settings = {
-        name: Setting(_checked(name, getattr(found, name), table[name], folder), table[name].place)
+        name: Setting(_checked(name, getattr(found, name), nodes[name], folder), nodes[name].place)
         for name in keys()
-        if name in table and getattr(found, name) is not None
+        if name in nodes and getattr(found, name) is not None
     }
-    levels = {rule: Setting(level, table["severity"].value[rule].place) for rule, level in found.severity.items()}
+    levels = {rule: Setting(level, nodes["severity"].value[rule].place) for rule, level in found.severity.items()}
     return {**settings, **levels}
 
 
@@ -116,34 +116,34 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
 
 
 def _override(entry: KernelEntry, node: Node) -> Override:
-    table: Any = node.value
-    chosen = [name for name in ("match", "arch", "unit") if name in table]
+    nodes: Any = node.value
+    chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
         raise node.error("an entry of kernels selects nothing", "give match, arch or unit")
-    if not {*LIMITS, "severity", "launch"} & table.keys():
+    if not {*LIMITS, "severity", "launch"} & nodes.keys():
         raise node.error("this entry sets nothing", f"give launch, severity, or a limit: {', '.join(LIMITS)}")
     settings = _settings(entry, node)
     if entry.launch is not None:
-        settings["launch"] = Setting(_launch(entry.launch, table["launch"]), table["launch"].place)
-    patterns = {name: _patterns(getattr(entry, name), table[name]) for name in chosen}
+        settings["launch"] = Setting(_launch(entry.launch, nodes["launch"]), nodes["launch"].place)
+    patterns = {name: _patterns(getattr(entry, name), nodes[name]) for name in chosen}
     return Override(**patterns, settings=settings, reason=entry.reason or "", origin=node.place)
 
 
 def _launch(entry: LaunchEntry, node: Node) -> Launch:
-    table: Any = node.value
-    figures = {name: value for name, value in structs.asdict(entry).items() if name in table and name != "override"}
+    nodes: Any = node.value
+    figures = {name: value for name, value in structs.asdict(entry).items() if name in nodes and name != "override"}
     return launch("override" if entry.override else "policy", **figures)
 
 
 def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
-    table: Any = node.value
+    nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
         raise node.error("an entry of accept needs `rule` or `gap`", "give one of them")
     for name, known in (("rule", all_rules()), ("gap", gaps())):
         if (code := getattr(entry, name)) not in (None, *known):
-            raise table[name].error(f"unknown {name} {code!r}", nearest(code, known))
+            raise nodes[name].error(f"unknown {name} {code!r}", nearest(code, known))
     for name in ("kernel", "arch"):
-        _patterns(getattr(entry, name), table.get(name, node))
+        _patterns(getattr(entry, name), nodes.get(name, node))
     return Acceptance(**structs.asdict(entry), origin=node.place)
 
 

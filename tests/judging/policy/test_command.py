@@ -317,7 +317,7 @@ def test_fewer_kernels_than_expected_are_no_clean_build(tmp_path: Path) -> None:
     for expected, status in ((count, 0), (count + 1, 2)):
         result = run("check", log, "--set", f"expect_kernels={expected}", cwd=tmp_path)
         assert result.returncode == status
-    assert f"{count} kernels where {count + 1} are expected".encode() in result.stdout
+    assert f"{count} kernels where at least {count + 1} are expected".encode() in result.stdout
 
 
 @pytest.mark.parametrize(

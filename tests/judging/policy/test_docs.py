@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from spillscan.judging.policy.file import AcceptEntry, KernelEntry, LaunchEntry, PolicyFile, keys
+from spillscan.judging.policy.file import LIMITS, AcceptEntry, KernelEntry, LaunchEntry, PolicyFile, keys
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from tests.conftest import ROOT
@@ -20,8 +20,8 @@ def table() -> str:
     """The keys as Markdown."""
     rows = ["| key | default | in entries | meaning |", "|---|---|---|---|"]
     for key in keys().values():
-        default = ("none" if key.per_kernel else "") if key.default is None else key.default
-        rows.append(f"| `{key.name}` | {default} | {'yes' if key.per_kernel else ''} | {key.help} |")
+        default = ("none" if key.name in LIMITS else "") if key.default is None else key.default
+        rows.append(f"| `{key.name}` | {default} | {'yes' if key.name in LIMITS else ''} | {key.help} |")
     return "\n".join(rows) + "\n"
 
 
