@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spillscan.judging.places import Tree, placed, weighed
 from spillscan.model import Kernel
-from spillscan.model.code import CLASS_OF, MOST_REGISTERS, LocalTraffic, SourceLine
+from spillscan.model.code import MOST_REGISTERS, LocalTraffic, SourceLine
 from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
 from spillscan.occupancy.devices import Device, device
 from spillscan.output.errors import UsageError
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reading.machine.held import Value
 
-Kind = Literal["copies", "inlined", "double", "accumulators"]
-"""Repeated instructions of one line; code inlined at one call; 64-bit floating point; results of tensor
-instructions."""
+Kind = Literal["copies", "inlined"]
+"""Repeated instructions of one line; code inlined at one call."""
 
 _LEAST, _SHARE = 4, 8
 """Fewest registers of a reported group, and the divisor that gives its smallest share of all live values."""
@@ -59,8 +58,8 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     row, values = code.values(local)
     live = code.demand(local) or code.peak.registers
     least = max(_LEAST, len(values) // _SHARE)
-    groups = _Groups(code, row, values, live, tree).all()
-    found = [each for each in groups if each.registers >= least and each.fewer > 0]
+    groups = _copies(code, values, live, tree), _inlined(code, row, values, live, tree)
+    found = [each for each in groups if each is not None and each.registers >= least and each.fewer > 0]
     return sorted(found, key=lambda each: -min(each.fewer, each.registers))
 
 
@@ -74,94 +73,62 @@ def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-class _Groups:
-    def __init__(self, code: Pressure, row: int, values: Sequence[Value], live: int, tree: Tree) -> None:
-        self._code, self._row, self._values, self._live, self._tree = code, row, values, live, tree
+def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> Holding | None:
+    """Results of repeated instructions of one line."""
+    rows: dict[tuple[SourceLine, str], Counter[int]] = defaultdict(Counter)
+    for value in values:
+        source = code.sources[value.row]
+        if source is not None:
+            rows[source, code.opcode(value.row)][value.row] += 1
+    several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
+    if not several:
+        return None
+    held, times = Counter[str](), Counter[str]()
+    for (source, _), its in several.items():
+        line = placed(source, tree).text
+        held[line] += its.total()
+        times[line] = max(times[line], len(its))
+    shown = held.most_common(_SHOWN)
+    results = ", ".join(f"{count(times[line], 'result')} of {line} ({count(n, 'register')})" for line, n in shown)
+    return Holding(
+        "copies",
+        held.total(),
+        live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
+        tuple(line for line, _ in shown),
+        f"unrolled loop or register array: live at once are {results}",
+        f"use a smaller #pragma unroll factor or array at {shown[0][0]}",
+    )
 
-    def all(self) -> Iterator[Holding]:
-        """All groups."""
-        yield from self._copies()
-        yield from self._inlined()
-        yield from self._of_class(
-            "double", "fp64", "64-bit floating-point values hold", "use float instead of double", self._live // 2
-        )  # half of all, because loads, copies and selections of doubles do not show their type
-        yield from self._of_class("accumulators", "tensor", "results of tensor instructions hold", "use smaller tiles")
 
-    def _copies(self) -> Iterator[Holding]:
-        rows: dict[tuple[SourceLine, str], Counter[int]] = defaultdict(Counter)
-        for value in self._values:
-            source = self._code.sources[value.row]
-            if source is not None:
-                rows[source, self._code.opcode(value.row)][value.row] += 1
-        several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
-        if not several:
-            return
-        held, times = Counter[str](), Counter[str]()
-        for (source, _), its in several.items():
-            line = self._line(source)
-            held[line] += its.total()
-            times[line] = max(times[line], len(its))
-        results = ", ".join(
-            f"{count(times[line], 'result')} of {line} ({count(n, 'register')})" for line, n in held.most_common(_SHOWN)
-        )
-        yield Holding(
-            "copies",
-            held.total(),
-            self._live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
-            tuple(line for line, _ in held.most_common(_SHOWN)),
-            f"unrolled loop or register array: live at once are {results}",
-            f"use a smaller #pragma unroll factor or array at {held.most_common(1)[0][0]}",
-        )
+def _inlined(code: Pressure, row: int, values: Sequence[Value], live: int, tree: Tree) -> Holding | None:
+    """Values of the code inlined at the call with the most of them. ``row``: the instruction with the peak."""
 
-    def _inlined(self) -> Iterator[Holding]:
-        calls: dict[str, list[Value]] = defaultdict(list)
-        inner: dict[str, Counter[str]] = defaultdict(Counter)
-        for value in self._values:
-            source = self._code.sources[value.row]
-            if source is not None and (line := self._line_of_call(value.row)):
-                calls[line].append(value)
-                inner[line][f"{_base(source.file)}:{source.line}"] += 1
-        if calls:
-            line, values = max(calls.items(), key=lambda each: len(each[1]))
-            made = ", ".join(f"{place} ({n})" for place, n in inner[line].most_common(_SHOWN))
-            there = self._line_of_call(self._row) == line
-            yield Holding(
-                "inlined",
-                len(values),
-                max(len(values), self._live - len(values) if there else 0),  # the caller's values may wait in memory
-                (line,),
-                f"code inlined at {line} holds {count(len(values), 'register')}, computed at {made}",
-                f"use __noinline__ for the function called at {line}",
-            )
-
-    def _line_of_call(self, row: int) -> str:
+    def call_of(row: int) -> str:
         """Line of the kernel at which an instruction was inlined; empty if it was not."""
-        source = self._code.sources[row]
+        source = code.sources[row]
         if source is None or source.inlined_at is None:
             return ""
         while source.inlined_at is not None:
             source = source.inlined_at
-        return self._line(source)
+        return placed(source, tree).text
 
-    def _of_class(
-        self, kind: Literal["double", "accumulators"], name: str, what: str, relief: str, fewer: int = 0
-    ) -> Iterator[Holding]:
-        rows = Counter(each.row for each in self._values if CLASS_OF.get(self._code.opcode(each.row)) == name)
-        if rows:
-            lines, registers = self._lines(rows), rows.total()
-            at = f", computed at {', '.join(lines)}" if lines else ""
-            cause = f"{what} {count(registers, 'register')}{at}"
-            yield Holding(kind, registers, fewer or registers, lines, cause, relief)
-
-    def _lines(self, rows: Counter[int]) -> tuple[str, ...]:
-        held: Counter[str] = Counter()
-        for row, registers in rows.items():
-            if (source := self._code.sources[row]) is not None:
-                held[self._line(source)] += registers
-        return tuple(line for line, _ in held.most_common(_SHOWN))
-
-    def _line(self, source: SourceLine) -> str:
-        return placed(source, self._tree).text
+    inner: dict[str, Counter[str]] = defaultdict(Counter)
+    for value in values:
+        if (line := call_of(value.row)) and (source := code.sources[value.row]) is not None:
+            inner[line][f"{_base(source.file)}:{source.line}"] += 1
+    if not inner:
+        return None
+    line, places = max(inner.items(), key=lambda each: each[1].total())
+    registers = places.total()
+    made = ", ".join(f"{place} ({n})" for place, n in places.most_common(_SHOWN))
+    return Holding(
+        "inlined",
+        registers,
+        max(registers, live - registers if call_of(row) == line else 0),  # the caller's values may wait in memory
+        (line,),
+        f"code inlined at {line} holds {count(registers, 'register')}, computed at {made}",
+        f"use __noinline__ for the function called at {line}",
+    )
 
 
 def _base(path: str) -> str:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from spillscan.advice.causes import causes, holdings
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.outcomes import rows
+from spillscan.advice.sweep.settings import AS_IS
 from spillscan.judging.places import Place, Tree, weighed
+from spillscan.model import Kernel
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.binding import LABELS
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
+    from spillscan.advice.sweep.curves import Point
     from spillscan.advice.sweep.trials import Trial
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
@@ -88,11 +90,21 @@ def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
         yield "lines", lines or f"unknown; compile with -lineinfo{binary}"
     yield from (("cause", text) for text in made.causes or ["unknown"])
     yield from made.fixes
-    if made.trial is not None and made.trial.curve is not None and not made.untried:
-        yield from (("tried", text) for text in rows(made.trial, made.trial.curve, made.ranked.worst))
-    elif made.untried:
+    if made.untried:
         yield "tried", f"no: {made.untried}"
+    elif made.trial is not None:
+        yield from (("tried", text) for text in _tried(made.trial.points, made.ranked.worst))
     yield from (("next", text) for text in commands)
+
+
+def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
+    """One line per tried setting; ``kernel``: the kernel as in the input."""
+    for point in points:
+        there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
+        other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)
+        note = f"; the input has {there[0]} registers, spills {there[1]:,} B: other options or ptxas" if other else ""
+        name = "as it is" if point.setting == AS_IS else point.setting.source
+        yield f"{name}: {point.outcome(points[0])}{note}"
 
 
 def fix_data(made: Sequence[Fix]) -> list[dict[str, Any]]:

@@ -20,9 +20,8 @@ from spillscan.advice.causes import (
     limited_by_option,
     most_registers,
 )
-from spillscan.advice.sweep.outcomes import outcome
 from spillscan.advice.sweep.proposals import spills_to_shared
-from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, release
+from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, SHARED_SPILLS, release
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.code import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
@@ -41,7 +40,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.curves import Curve, Point
+    from spillscan.advice.sweep.curves import Point
     from spillscan.advice.sweep.trials import Trial
     from spillscan.reading.binary.pressure import Pressure
 
@@ -129,19 +128,23 @@ def fixes(
         return []
     if for_debugger(kernel):
         return [Fix("fix", _NO_DEBUG)]
-    trial = trial if trial is not None and trial.curve is not None else None
-    if goal.wanted == "spills":
-        return list(_of_spills(kernel, launch, code, trial, goal, held, on))
     if goal.wanted == "roles":
         return list(_of_roles(kernel, launch))
+    tried = trial is not None and bool(trial.points)
+    configuration = _configuration(kernel, launch, on)
+    if goal.wanted == "spills":
+        relief = [f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}" for each in held[:1]]
+        made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, configuration))
+        made += (Fix("try", each) for each in relief)
+        return made if tried else [*made, *_shared_memory(kernel, launch, configuration)]
     if kernel.sass is not None and kernel.sass.roles:
         return []  # setmaxnreg gives its warps their registers
     if goal.wanted == "registers":
         return list(_fewer_registers(kernel, goal))
-    configuration = _configuration(kernel, launch, on)
-    if configuration is None or launch is None:
+    if configuration is None:
         return []
-    return [*_more_blocks(trial, goal), *of_occupancy(resident(configuration), launch, tried=trial is not None)]
+    more = _more_blocks(trial, goal) if trial and tried else ()
+    return [*more, *of_occupancy(resident(configuration), launch, tried=tried)]
 
 
 def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None = None) -> Need | None:
@@ -156,51 +159,26 @@ def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None 
 # ---- spills -------------------------------------------------------------------------------------------------------
 
 
-def _of_spills(
-    kernel: Kernel,
-    launch: Launch | None,
-    code: Pressure | None,
-    trial: Trial | None,
-    goal: Goal,
-    held: Sequence[Holding],
-    on: str | None,
-) -> Iterator[Fix]:
-    if trial is not None and trial.curve is not None:
-        yield from _tried(trial, trial.curve, goal)
-    elif kernel.sass is not None and kernel.sass.roles:
-        yield Fix("try", _ROLES)
-    elif kernel.saves_for_callers:
-        yield Fix("try", _INLINE)
-    elif kernel.role == "function":
-        limit = limited_by_option(kernel)
-        yield Fix("try", FEWER if limit is None else f"a -maxrregcount above {limit} for its file {_NOT_TRIED}")
-    else:
-        yield from _higher_limit(kernel, launch, registers_needed(kernel, code), on)
-    yield from (
-        Fix("try", f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}") for each in held[:1]
-    )
-    if trial is None:
-        yield from _shared_memory(kernel, launch)
-
-
-def _tried(trial: Trial, curve: Curve, goal: Goal) -> Iterator[Fix]:
-    before, ends, by = curve.as_is, trial.ends, f"(tried, ptxas {curve.toolkit})"
+def _tried(trial: Trial, goal: Goal) -> Iterator[Fix]:
+    before, ends = trial.points[0], trial.ends
     if trial.direction == "more blocks":
         yield from _more_blocks(trial, goal)
     elif ends is not None:
-        yield Fix("fix" if goal.allows(ends) else "option", f"{ends.setting.source}: {outcome(before, ends)} {by}")
+        yield _compiled(trial, ends, within=goal.allows(ends))
     else:
         fewer = [each for each in trial.steps if _spills_less(before, each) and goal.allows(each)]
         if fewer:
-            best = min(fewer, key=lambda each: each.spill_bytes or 0)
-            yield Fix("fix", f"{best.setting.source}: {outcome(before, best)} {by}")
+            yield _compiled(trial, min(fewer, key=lambda each: each.spill_bytes or 0))
         yield Fix("try", FEWER)
     if trial.shared is not None:
         free = goal.allows(trial.shared) and (trial.shared.blocks or 0) >= (before.blocks or 0)
-        yield Fix(
-            "fix" if free else "option",
-            f"{trial.shared.setting.source} in the kernel: {outcome(before, trial.shared)} {by}",
-        )
+        yield _compiled(trial, trial.shared, " in the kernel", within=free)
+
+
+def _compiled(trial: Trial, point: Point, where: str = "", *, within: bool = True) -> Fix:
+    """Fix by a compiled setting; ``within``: it has no price."""
+    text = f"{point.setting.source}{where}: {point.outcome(trial.points[0])} (tried, ptxas {trial.toolkit})"
+    return Fix("fix" if within else "option", text)
 
 
 def _spills_less(before: Point, after: Point) -> bool:
@@ -210,47 +188,49 @@ def _spills_less(before: Point, after: Point) -> bool:
     return after.spill_bytes < before.spill_bytes and after.blocks >= before.blocks
 
 
-def _higher_limit(kernel: Kernel, launch: Launch | None, need: Need | None, on: str | None) -> Iterator[Fix]:
-    """Fixes that allow more registers."""
+def _untried(
+    kernel: Kernel, launch: Launch | None, code: Pressure | None, configuration: Configuration | None
+) -> Iterator[Fix]:
+    if kernel.sass is not None and kernel.sass.roles:
+        yield Fix("try", _ROLES)
+    elif kernel.saves_for_callers:
+        yield Fix("try", _INLINE)
+    elif kernel.role == "function":
+        limit = limited_by_option(kernel)
+        yield Fix("try", FEWER if limit is None else f"a -maxrregcount above {limit} for its file {_NOT_TRIED}")
+    else:
+        exact = launch is not None and launch.dynamic_shared_bytes is not None
+        yield _higher_limit(kernel, registers_needed(kernel, code), configuration, exact=exact)
+
+
+def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuration | None, *, exact: bool) -> Fix:
+    """Fix that allows more registers. ``exact``: the dynamic shared memory is known."""
     now, most = kernel.usage.registers, most_registers(kernel)
     least = need.registers if need is not None else 0 if now is None else now + 1
     if now is None or now >= most or least > most:
-        yield Fix("try", FEWER)
-        return
-    configuration = _configuration(kernel, launch, on)
+        return Fix("try", FEWER)
     if configuration is None or configuration.threads_per_block > configuration.device.max_threads_per_block:
         here = device_of(kernel)
         limit = max(-(-least // REGISTER_STEP) * REGISTER_STEP, least_limit(here) if here is not None else 0)
-        limit = min(limit, most)
-        yield Fix("try", f"{_limit_setting(kernel, limit)}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
-        return
+        setting = _limit_setting(kernel, min(limit, most))
+        return Fix("try", f"{setting}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
     here, threads = configuration.device, configuration.threads_per_block
     blocks = resident(configuration).resident_blocks
     freed = register_cap(here, threads).registers
-    exact = launch is not None and launch.dynamic_shared_bytes is not None
+    same = f"the same {count(blocks, 'block')}/SM"
     if exact and freed > now and limit_of(kernel) is not None and _blocks_at(configuration, freed) == blocks:
-        yield Fix(
-            "fix",
-            f"__launch_bounds__({threads}, 1){_in_place(kernel)}: up to {freed} registers at the same"
-            f" {count(blocks, 'block')}/SM",
-        )
-        return
+        return Fix("fix", f"__launch_bounds__({threads}, 1){_in_place(kernel)}: up to {freed} registers at {same}")
     step = next((cap for cap in bounds_for_more_registers(configuration) if cap.registers >= least), None)
     if step is not None:
         after = _blocks_at(configuration, step.registers)
-        change = (
-            f"{blocks} → {count(after, 'block')}/SM" if after != blocks else f"the same {count(blocks, 'block')}/SM"
-        )
-        yield Fix(
-            "try",
-            f"__launch_bounds__({step.threads}, {step.blocks}){_in_place(kernel)}: {step.registers} registers,"
-            f" {'' if exact else 'at most '}{change} {_NOT_TRIED}",
-        )
-    elif smaller := largest_block(here, least):
-        yield Fix("try", f"at most {count(smaller, 'thread')} per block: up to"
-                  f" {register_cap(here, smaller).registers} registers {_NOT_TRIED}")  # fmt: skip
-    else:
-        yield Fix("try", FEWER)
+        change = same if after == blocks else f"{blocks} → {count(after, 'block')}/SM"
+        bound = "" if exact else "at most "
+        bounds = f"__launch_bounds__({step.threads}, {step.blocks}){_in_place(kernel)}"
+        return Fix("try", f"{bounds}: {step.registers} registers, {bound}{change} {_NOT_TRIED}")
+    if smaller := largest_block(here, least):
+        registers = register_cap(here, smaller).registers
+        return Fix("try", f"at most {count(smaller, 'thread')} per block: up to {registers} registers {_NOT_TRIED}")
+    return Fix("try", FEWER)
 
 
 def _blocks_at(configuration: Configuration, registers: int) -> int:
@@ -272,19 +252,17 @@ def _in_place(kernel: Kernel) -> str:
     return " in place of __maxnreg__" if limited else ""
 
 
-def _shared_memory(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
+def _shared_memory(kernel: Kernel, launch: Launch | None, configuration: Configuration | None) -> Iterator[Fix]:
     """Spilling to shared memory; requires CUDA 13, launch bounds, no dynamic shared memory, no relocatable code."""
     maker = kernel.sass.maker if kernel.sass else None
     if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
         return
-    configuration = _configuration(kernel, launch)
     bound = launch is not None and launch.source in ("bounds", "required")
     if kernel.final is not None or configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
         return
-    free = available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks)
-    if free:
-        pragma = 'asm volatile (".pragma \\"enable_smem_spilling\\";");'
-        yield Fix("try", f"{pragma} in the kernel: {free:,} B of shared memory per block are free {_NOT_TRIED}")
+    if free := available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks):
+        text = f"{SHARED_SPILLS.source} in the kernel: {free:,} B of shared memory per block are free {_NOT_TRIED}"
+        yield Fix("try", text)
 
 
 # ---- roles, launch, blocks ----------------------------------------------------------------------------------------
@@ -323,15 +301,12 @@ def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
         yield Fix("try", f"{_limit_setting(kernel, limit)}; may spill {_NOT_TRIED}")
 
 
-def _more_blocks(trial: Trial | None, goal: Goal) -> Iterator[Fix]:
+def _more_blocks(trial: Trial, goal: Goal) -> Iterator[Fix]:
     """Result of compiling launch bounds for one more block."""
-    if trial is None or trial.curve is None or trial.direction != "more blocks" or not trial.steps:
-        return
-    before, step = trial.curve.as_is, trial.steps[0]
-    if step.failure or before.blocks is None or step.blocks is None or step.blocks <= before.blocks:
-        return
-    kind: Kind = "option" if step.spill_bytes or not goal.allows(step) else "fix"
-    yield Fix(kind, f"{step.setting.source}: {outcome(before, step)} (tried, ptxas {trial.curve.toolkit})")
+    before = trial.points[0].blocks
+    for step in trial.steps[:1] if trial.direction == "more blocks" else ():
+        if before is not None and step.blocks is not None and step.blocks > before:
+            yield _compiled(trial, step, within=not step.spill_bytes and goal.allows(step))
 
 
 def of_occupancy(occupancy: Occupancy, launch: Launch | None = None, *, tried: bool = False) -> list[Fix]:

@@ -82,7 +82,6 @@ _COLUMNS: tuple[Column[Point], ...] = (
     Column(None, "best", lambda each: each.best),
     Column(None, "tried_in_ptx", lambda each: each.in_ptx),
     Column(None, "final", lambda each: each.kernel.final if each.kernel else None),
-    Column(None, "remarks", lambda each: list(each.remarks)),
     Column(None, "failure", lambda each: each.failure),
 )
 
@@ -153,11 +152,11 @@ def title(curve: Curve, names: Names) -> str:
 
 
 def sentences(curve: Curve) -> Iterator[str]:
-    """Failures and remarks of ptxas, each with the settings where it occurs."""
+    """Failures, each with the settings where it occurs."""
     said: dict[str, list[str]] = {}
     for each in curve.points:
-        for line in [each.failure] if each.failure else each.remarks:
-            said.setdefault(line, []).append(each.setting.label)
+        if each.failure:
+            said.setdefault(each.failure, []).append(each.setting.label)
     yield from (f"{', '.join(labels)}: {printable(line, _LONGEST_REASON)}" for line, labels in said.items())
 
 

@@ -20,7 +20,7 @@ from tests.reporting import kernel
 Made = tuple[str, int, int, int | None]
 """Mnemonic, registers of its result, line, loops around it."""
 
-NAMES = ("LDG", "FFMA", "DFMA", "HMMA", "IMAD")
+NAMES = ("LDG", "FFMA", "IMAD")
 CALL = SourceLine(file="k.cu", line=90)
 
 
@@ -62,8 +62,6 @@ def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
         ([("FFMA", 1, 5, 0)] * 2, [], "twice is no loop that was unrolled"),
         ([("FFMA", 1, line, 0) for line in range(8)], [], "eight lines, once each"),
         ([("FFMA", 1, 5, 0)] * 8 + [("IMAD", 1, 6, 0)], [("copies", 8, 9, ("k.cu:5",))], "an address goes with them"),
-        ([("DFMA", 2, 5, 0), ("DFMA", 2, 6, 0)], [("double", 4, 2, ("k.cu:5", "k.cu:6"))], "half of it is gained"),
-        ([("HMMA", 4, 5, 0)], [("accumulators", 4, 4, ("k.cu:5",))], "a smaller tile may gain all"),
         ([("FFMA", 1, 5, 0)] * 3 + [("IMAD", 1, line, 0) for line in range(30)], [], "too few of all"),
     ],
 )

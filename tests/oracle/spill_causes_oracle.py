@@ -60,7 +60,7 @@ NAMES = {
     "hoist": {"lines", "instructions"},
 }
 """What ``why`` calls each."""
-GROUPS = {"unroll": {"copies"}, "inline": {"inlined"}, "widen": {"double"}, "hoist": {"before", "copies"}}
+GROUPS = {"unroll": {"copies"}, "inline": {"inlined"}, "hoist": {"copies"}}
 """Whose registers the change takes."""
 
 _HEAVY = re.compile(

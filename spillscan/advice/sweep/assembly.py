@@ -6,14 +6,13 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.advice.sweep.compiling import Compiled, Workshop
+from spillscan.advice.sweep.compiling import Compiled, Module
 from spillscan.advice.sweep.settings import AS_IS
 from spillscan.advice.sweep.units import Unit
 from spillscan.model import Build, Issue, Origin, Reading
@@ -48,16 +47,15 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
     known = {(kernel.key.symbol, kernel.key.arch) for kernel in build.kernels}
     tasks = list(_tasks(inputs, arches, known))
     total = Reading()
-    with Workshop() as workshop, ThreadPoolExecutor(workers.processors()) as pool:
-        for task, made in zip(tasks, pool.map(partial(_compiled, workshop), tasks), strict=True):
-            for outcome in {each.failure or id(each): each for each in made.values()}.values():
-                if outcome.failure:
-                    message = f"{task.unit} is not assembled for {task.arch}: {outcome.failure}"
-                    total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
-                    continue
-                found = binary.read(Stream(io.BytesIO(outcome.cubin), task.input), task.input)
-                own = (each for each in found.functions if each.symbol in made or getattr(each, "role", "") != "entry")
-                total.functions += [replace(each, identifier=task.unit) for each in own]
+    with ThreadPoolExecutor(workers.processors()) as pool:
+        for task, made in zip(tasks, pool.map(_compiled, tasks), strict=True):
+            for failure in dict.fromkeys(each.failure for each in made if each.failure):
+                message = f"{task.unit} is not assembled for {task.arch}: {failure}"
+                total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
+            for each in made:
+                found = binary.read(Stream(io.BytesIO(each.cubin), task.input), task.input) if each.cubin else Reading()
+                own = (of for of in found.functions if of.symbol in each.symbols or getattr(of, "role", "") != "entry")
+                total.functions += [replace(of, identifier=task.unit) for of in own]
                 total.issues += found.issues
     added = build_of(total)
     kernels = (*build.kernels, *added.kernels)
@@ -72,14 +70,11 @@ def arches_of(text: str) -> list[str] | None:
     return found if len(found) == len(words) else None
 
 
-def _compiled(workshop: Workshop, task: Task) -> dict[str, Compiled]:
+def _compiled(task: Task) -> list[Compiled]:
     with TemporaryDirectory(prefix="spillscan-") as place:
         file = Path(place, "module.ptx")
         file.write_bytes(task.text)
-        try:
-            return workshop.modules(Unit(str(file)), [task.arch])[0].compile(AS_IS, task.only)
-        except InputError as error:
-            return {"": Compiled(failure=error.what)}
+        return Module(Unit(str(file)), task.arch, Path(place)).compile(AS_IS, task.only)
 
 
 def _tasks(inputs: Sequence[str], arches: Sequence[str], known: set[tuple[str, str | None]]) -> Iterator[Task]:

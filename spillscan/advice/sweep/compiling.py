@@ -16,7 +16,6 @@ import subprocess
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import AS_IS, FIRST_WITH_MAXNREG, Setting, release
 from spillscan.advice.sweep.units import Unit, tool
+from spillscan.builds.commands import version_of
 from spillscan.output.errors import InputError
 
 _TIMEOUT_SECONDS = 600
@@ -37,7 +37,6 @@ _HEADER = (
 )
 LIMIT = re.compile(r"--?maxrregcount[= ](\d+)")
 _VARIABLE = re.compile(r"\$(\w+)")
-_VERSION = re.compile(r"\bV(\d+(?:\.\d+)+)")
 _ERROR = re.compile("error|fatal", re.IGNORECASE)
 _Words = list[str]
 
@@ -49,6 +48,8 @@ class FailedError(Exception):
 class Compiled(NamedTuple):
     """Result of one run of ptxas."""
 
+    symbols: tuple[str, ...]
+    """Kernels that were compiled."""
     log: bytes = b""
     """Output of ``ptxas -v``."""
     cubin: bytes = b""
@@ -76,19 +77,21 @@ class Module:
         """``index``: number of the ptxas run in the unit's command."""
         self.unit, self.arch = unit, arch
         self._folder, self._index = folder, index
-        self._written: dict[Setting, tuple[str, _Words, Setting]] = {}
+        self._written: dict[Setting, tuple[str, _Words]] = {}
         self._marked: Path | None = None
         """Folder with the preprocessed, marked source; ``None`` if it does not compile with the header."""
         if unit.is_ptx:
             self.text = Path(unit.path).read_text("utf-8", "surrogateescape")
             self._ptxas, self._environment = [tool("ptxas"), f"-arch={arch}", unit.path, "-o", ""], dict(os.environ)
         else:
-            steps = self._steps(unit.words, folder / "as-is")
-            self._before(steps)
-            self.text = self._front_end(steps)
-            self._ptxas, self._environment = steps.ptxas, steps.environment
+            steps = self._preprocessed(unit.words, folder / "as-is")
+            self.text, self._ptxas, self._environment = self._front_end(steps), steps.ptxas, steps.environment
+            header = folder / "bounds.h"
+            header.write_text(_HEADER)
+            self._words = [unit.words[0], "-include", str(header), *unit.words[1:]]
             with suppress(FailedError):
-                self._mark()
+                self._preprocessed(self._words, folder / "marked")
+                self._marked = folder / "marked"
         self.kernels = ptx.kernels(self.text)
         self.version = version_of(self._ptxas[0])
         """Release of ptxas, such as ``13.0.88``."""
@@ -98,50 +101,39 @@ class Module:
         """Options of ptxas."""
         return " ".join(self._ptxas[1:])
 
-    def compile(self, setting: Setting, symbols: Collection[str]) -> dict[str, Compiled]:
-        """Compile the kernels ``symbols`` at ``setting``; results by symbol."""
+    def compile(self, setting: Setting, symbols: Collection[str]) -> list[Compiled]:
+        """Compile the kernels ``symbols`` at ``setting``."""
         if setting == AS_IS:
             return self._assembled(self.text, self._ptxas, symbols)
-        found: dict[str, Compiled] = {}
+        found: list[Compiled] = []
         if self._marked and not setting.shared_spills:
+            old = setting.limit is not None and release(self.version) < FIRST_WITH_MAXNREG
             with suppress(FailedError):
-                text, words, bounds = self._by_header(self._marked, setting)
-                found = self._assembled(text, words, self._confirmed(text, symbols, bounds))
-        left = [each for each in symbols if each not in found]
+                text, words = self._by_header(self._marked, setting, old=old)
+                found = self._assembled(text, words, self._confirmed(text, symbols, AS_IS if old else setting))
+        left = set(symbols).difference(*(each.symbols for each in found))
         text = ptx.rewritten(self.text, setting) if left else ""
-        edited = self._assembled(text, self._ptxas, self._confirmed(text, left, setting))
-        for each in left:
-            made = edited.get(each, Compiled(failure="not tried: its PTX does not take these bounds"))
-            found[each] = made._replace(in_ptx=not self.unit.is_ptx)
-        return found
+        confirmed = self._confirmed(text, sorted(left), setting)
+        edited = self._assembled(text, self._ptxas, confirmed)
+        refused = tuple(left.difference(confirmed))
+        edited += [Compiled(refused, failure="not tried: its PTX does not take these bounds")] if refused else []
+        return found + [each._replace(in_ptx=not self.unit.is_ptx) for each in edited]
 
-    def _mark(self) -> None:
-        """Preprocess the source with the header."""
-        place, header = self._folder / "marked", self._folder / "bounds.h"
-        header.write_text(_HEADER)
-        self._words = [self.unit.words[0], "-include", str(header), *self.unit.words[1:]]
-        place.mkdir()
-        for file in (self._folder / "as-is").glob("*module_id"):  # names of static kernels depend on it
-            shutil.copy(file, place)
-        self._before(self._steps(self._words, place))
-        self._marked = place
+    def _by_header(self, marked: Path, setting: Setting, *, old: bool) -> tuple[str, _Words]:
+        """PTX compiled at ``setting`` with the header, and the ptxas command.
 
-    def _by_header(self, marked: Path, setting: Setting) -> tuple[str, _Words, Setting]:
-        """PTX compiled at ``setting`` with the header, the ptxas command, and the bounds that kernels then have.
-
-        Before 12.4, limits are an option: the last one counts, and only if a kernel has no bounds.
+        ``old``: before 12.4, limits are an option: the last one counts, and only if a kernel has no bounds.
         """
         if setting not in self._written:
-            old = setting.limit is not None and release(self.version) < FIRST_WITH_MAXNREG
             words = [*self._words, f"-maxrregcount={setting.limit}"] if old else self._words
+            mark = b"" if old else setting.attribute.encode()
             with TemporaryDirectory(dir=self._folder) as place:
-                steps = self._steps(words, Path(place))
                 for file in marked.iterdir():
-                    mark = b"" if old else setting.attribute.encode()
                     Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
+                steps = self._steps(words, Path(place))
                 if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
                     raise FailedError("a later option sets another limit")
-                self._written[setting] = self._front_end(steps), steps.ptxas, AS_IS if old else setting
+                self._written[setting] = self._front_end(steps), steps.ptxas
         return self._written[setting]
 
     def _confirmed(self, text: str, symbols: Collection[str], setting: Setting) -> list[str]:
@@ -149,10 +141,10 @@ class Module:
         made = ptx.kernels(text)
         return [each for each in symbols if each in made and made[each].has(setting, self.kernels[each])]
 
-    def _assembled(self, text: str, words: _Words, symbols: Collection[str]) -> dict[str, Compiled]:
+    def _assembled(self, text: str, words: _Words, symbols: Collection[str]) -> list[Compiled]:
         """Compile kernels of ``text`` with ptxas: together, or each alone if that fails."""
         if not symbols:
-            return {}
+            return []
         only = [] if "--compile-only" in words or "-c" in words else ["-e", ",".join(symbols)]
         own, output = next(each for each in words[1:] if each.endswith(".ptx")), words.index("-o") + 1
         with TemporaryDirectory(dir=self._folder) as place:
@@ -160,24 +152,29 @@ class Module:
             source.write_text(text, "utf-8", "surrogateescape")
             here = [str(cubin if at == output else source if each == own else each) for at, each in enumerate(words)]
             try:
-                log = self._run([here[0], "-v", *only, *here[1:]], self._environment)
-                return dict.fromkeys(symbols, Compiled(log, cubin.read_bytes()))
+                log = _run([here[0], "-v", *only, *here[1:]], self.unit.folder, self._environment)
+                return [Compiled(tuple(symbols), log, cubin.read_bytes())]
             except FailedError as error:
-                failed = dict.fromkeys(symbols, Compiled(failure=str(error)))
-        if len(symbols) > 1 and only:
-            for symbol in symbols:
-                failed |= self._assembled(text, words, [symbol])
-        return failed
+                failed = Compiled(tuple(symbols), failure=str(error))
+        if len(symbols) == 1 or not only:
+            return [failed]
+        return [made for each in symbols for made in self._assembled(text, words, [each])]
 
     def _front_end(self, steps: _Steps) -> str:
         """Run the front end and return its PTX."""
-        self._run(steps.front_end, steps.environment)
+        _run(steps.front_end, self.unit.folder, steps.environment)
         return Path(steps.front_end[steps.front_end.index("-o") + 1]).read_text("utf-8", "surrogateescape")
 
-    def _before(self, steps: _Steps) -> None:
+    def _preprocessed(self, words: Sequence[str], place: Path) -> _Steps:
+        """Steps of a command that keeps its files in ``place``, run up to preprocessed source."""
+        place.mkdir()
+        for file in self._folder.glob("as-is/*module_id"):  # names of static kernels depend on it
+            shutil.copy(file, place)
+        steps = self._steps(words, place)
         for step in steps.before:
             if not all(map(os.path.exists, _made(step))):
-                self._run(step, steps.environment)
+                _run(step, self.unit.folder, steps.environment)
+        return steps
 
     def _steps(self, words: Sequence[str], keep: Path) -> _Steps:
         steps, environment = dry_run(words, self.unit.folder, keep)
@@ -191,9 +188,6 @@ class Module:
             raise FailedError("its command compiles no CUDA source")
         front_end, *before = needed
         return _Steps(before[::-1], front_end, steps[last], environment)
-
-    def _run(self, command: _Words, environment: dict[str, str]) -> bytes:
-        return _run(command, self.unit.folder, environment)
 
 
 class Workshop:
@@ -217,45 +211,37 @@ class Workshop:
         """
         try:
             made = self._archs(unit)
-            if missing := [arch for arch in archs if arch not in made and not unit.is_ptx]:
-                known = ", ".join(dict.fromkeys(made)) or "no machine code"
+            if unit.is_ptx and archs:
+                made = list(archs)
+            if missing := [arch for arch in archs if arch not in made]:
+                known = ", ".join(dict.fromkeys(made))
                 hint = f"its command makes {known}: choose one with --arch"
                 raise InputError(f"{unit.path} is not compiled for {missing[0]}", hint)
-            wanted = enumerate(archs or made) if unit.is_ptx else enumerate(made)
-            return [self._module(unit, arch, at) for at, arch in wanted if not archs or arch in archs]
+            with self._lock:
+                return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]
         except FailedError as error:
             raise InputError(f"{unit.path} does not compile: {error}") from None
 
     def _archs(self, unit: Unit) -> list[str]:
         """Arch of each ptxas run; for PTX, its target."""
         if unit.is_ptx:
-            own = ptx.target(Path(unit.path).read_text("utf-8", "surrogateescape"))
-            if own is None:
-                raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
-            return [own]
+            if own := ptx.target(Path(unit.path).read_text("utf-8", "surrogateescape")):
+                return [own]
+            raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
         steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name))
-        runs = (step for step in steps if _tool(step) == "ptxas")
-        made = [next(word[6:] for word in step if word.startswith("-arch=")) for step in runs]
-        if not made:
-            raise InputError(f"the command of {unit.path} produces no machine code", "compile with -arch=sm_90")
-        return made
+        if found := [
+            word[6:] for step in steps if _tool(step) == "ptxas" for word in step if word.startswith("-arch=")
+        ]:
+            return found
+        raise InputError(f"the command of {unit.path} produces no machine code", "compile with -arch=sm_90")
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch
-        with self._lock:
-            if key not in self._made:
-                folder = Path(self._temporary.name, str(len(self._made)))
-                (folder / "as-is").mkdir(parents=True)
-                self._made[key] = Module(unit, arch, folder, index)
-            return self._made[key]
-
-
-@cache
-def version_of(program: str) -> str:
-    """Release printed by a CUDA tool; ``0.0`` if it prints none."""
-    said = subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False).stdout
-    match = _VERSION.search(said.decode(errors="replace"))
-    return match[1] if match else "0.0"
+        if key not in self._made:
+            folder = Path(self._temporary.name, str(len(self._made)))
+            folder.mkdir()
+            self._made[key] = Module(unit, arch, folder, index)
+        return self._made[key]
 
 
 def dry_run(words: Sequence[str], folder: str, keep: Path) -> tuple[list[_Words], dict[str, str]]:

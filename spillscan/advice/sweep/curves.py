@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from operator import le
 
 from msgspec import Struct, structs
 
@@ -18,17 +19,13 @@ from spillscan.model.code import SassFunction
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
+from spillscan.output.nouns import count
 from spillscan.reading import logs, workers
 from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.join.code import attach_code
 
 _NAME = "ptxas -v"
-_REMARKS = (
-    *("register_floor", "register_cap_ignored", "register_mismatch", "insufficient_registers"),
-    *("min_blocks_out_of_range", "min_blocks_ignored"),
-)
-"""Kinds of advisories about registers and launch bounds."""
 
 
 class Point(Struct, frozen=True, kw_only=True):
@@ -86,10 +83,20 @@ class Point(Struct, frozen=True, kw_only=True):
         loops = self.loop_spill_bytes
         return self.spill_bytes if loops is None else loops, self.spill_bytes, -self.warps
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Messages of ptxas about its registers and bounds."""
-        return tuple(each.text for each in self.kernel.advisories if each.kind in _REMARKS) if self.kernel else ()
+    def outcome(self, before: Point) -> str:
+        """Result in words: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code, tried in PTX``."""
+        if self.failure:
+            return self.failure if self.failure.startswith("not tried") else f"does not compile: {self.failure}"
+        words = [f"{self.registers} registers", f"spills {self.spill_bytes:,} B" if self.spill_bytes else "no spills"]
+        if before.blocks is not None and self.blocks is not None:
+            change = f"{before.blocks} → " if before.blocks != self.blocks else ""
+            same = "" if change or before is self else " as before"
+            words.append(f"{change}{count(self.blocks, 'block')}/SM{same}")
+        if self.code_bytes is not None:
+            words.append(f"{self.code_bytes:,} B of code")
+        words += ["tried in PTX"] * self.in_ptx
+        words += ["before the link"] * (self.kernel is not None and self.kernel.final is False)
+        return ", ".join(words)
 
 
 class Curve(Struct, frozen=True, kw_only=True):
@@ -122,40 +129,11 @@ def sweep(
     """A curve per wanted kernel and arch of ``unit``."""
     for module in workshop.modules(unit, archs):
         kernels = [declared(each, module.arch) for each in module.kernels.values()]
-        chosen = [each for each in kernels if wanted(each)]
-        symbols = [each.key.symbol for each in chosen]
+        chosen = {each.key.symbol: launches.launch_of(each) for each in kernels if wanted(each)}
         with ThreadPoolExecutor(workers.processors()) as pool:
-            made = list(pool.map(partial(compiled, module, symbols), settings)) if symbols else []
-        for each in chosen:
-            launch, symbol = launches.launch_of(each), each.key.symbol
-            pairs = zip(settings, made, strict=True)
-            points = [point(module.arch, setting, *outcome[symbol], launch) for setting, outcome in pairs]
-            yield curve_of(module, symbol, points, launch)
-
-
-Made = dict[str, tuple[Compiled, Kernel | None]]
-
-
-def compiled(module: Module, symbols: Sequence[str], setting: Setting) -> Made:
-    """Compile kernels at ``setting`` and join the log's metrics with the machine code."""
-    found: Made = {}
-    read: dict[int, dict[str, Kernel]] = {}
-    for symbol, outcome in module.compile(setting, symbols).items():
-        if id(outcome) not in read:
-            read[id(outcome)] = {} if outcome.failure else _kernels_of(outcome)
-        found[symbol] = outcome, read[id(outcome)].get(symbol)
-    return found
-
-
-def _kernels_of(outcome: Compiled) -> dict[str, Kernel]:
-    logged = logs.read(Stream(io.BytesIO(outcome.log), _NAME), _NAME).kernels
-    functions = [each for each in records.items(outcome.cubin, _NAME) if isinstance(each, SassFunction)]
-    unlinked = {each.symbol for each in functions if each.final is False}
-    return {
-        kernel.key.symbol: structs.replace(kernel, final=False) if kernel.key.symbol in unlinked else kernel
-        for kernel in attach_code(logged, functions)[0]
-        if kernel.role == "entry"
-    }
+            made = list(pool.map(partial(points_at, module, chosen), settings)) if chosen else []
+        for symbol, launch in chosen.items():
+            yield curve_of(module, symbol, launch, [each[symbol] for each in made])
 
 
 def declared(kernel: PtxKernel, arch: str) -> Kernel:
@@ -174,10 +152,32 @@ def declared(kernel: PtxKernel, arch: str) -> Kernel:
     )
 
 
-def point(arch: str, setting: Setting, outcome: Compiled, kernel: Kernel | None, launch: Launch | None) -> Point:
+def points_at(module: Module, launches: Mapping[str, Launch | None], setting: Setting) -> dict[str, Point]:
+    """Results by symbol of compiling kernels at ``setting``; ``launches``: each kernel's launch, by symbol."""
+    found = {}
+    for made in module.compile(setting, launches):
+        kernels = {} if made.failure else _kernels_of(made)
+        for symbol in made.symbols:
+            found[symbol] = _point(module.arch, setting, made, kernels.get(symbol), launches[symbol])
+    return found
+
+
+def _kernels_of(made: Compiled) -> dict[str, Kernel]:
+    """Metrics of the log, joined with the machine code."""
+    logged = logs.read(Stream(io.BytesIO(made.log), _NAME), _NAME).kernels
+    functions = [each for each in records.items(made.cubin, _NAME) if isinstance(each, SassFunction)]
+    unlinked = {each.symbol for each in functions if each.final is False}
+    return {
+        kernel.key.symbol: structs.replace(kernel, final=False) if kernel.key.symbol in unlinked else kernel
+        for kernel in attach_code(logged, functions)[0]
+        if kernel.role == "entry"
+    }
+
+
+def _point(arch: str, setting: Setting, made: Compiled, kernel: Kernel | None, launch: Launch | None) -> Point:
     """Result for one kernel at one setting; the block size is that of the tried bounds."""
     if kernel is None:
-        return Point(setting=setting, failure=outcome.failure or "the kernel is gone at this setting")
+        return Point(setting=setting, failure=made.failure or "the kernel is gone at this setting")
     if setting.threads:
         known = launch or Launch(threads_per_block=0, source="bounds")
         launch = structs.replace(known, threads_per_block=setting.threads)
@@ -185,10 +185,10 @@ def point(arch: str, setting: Setting, outcome: Compiled, kernel: Kernel | None,
         summary = summarise(kernel.usage, arch, launch)
     except UsageError:
         summary = None
-    return Point(setting=setting, in_ptx=outcome.in_ptx, kernel=kernel, summary=summary)
+    return Point(setting=setting, in_ptx=made.in_ptx, kernel=kernel, summary=summary)
 
 
-def curve_of(module: Module, symbol: str, points: Sequence[Point], launch: Launch | None) -> Curve:
+def curve_of(module: Module, symbol: str, launch: Launch | None, points: Sequence[Point]) -> Curve:
     """Curve of one kernel, with its best points marked."""
     return Curve(
         input=module.unit.path,
@@ -202,15 +202,10 @@ def curve_of(module: Module, symbol: str, points: Sequence[Point], launch: Launc
 
 def marked(points: Sequence[Point]) -> tuple[Point, ...]:
     """``points``, with those that no other dominates marked best; of equal ones only the first."""
-    costs = [each.cost for each in points]
-
-    def dominated(at: int, mine: tuple[int, int, int]) -> bool:
-        return any(
-            its is not None and all(a <= b for a, b in zip(its, mine, strict=True)) and (its != mine or other < at)
-            for other, its in enumerate(costs)
-        )
-
-    return tuple(
-        structs.replace(each, best=cost is not None and not dominated(at, cost))
-        for at, (each, cost) in enumerate(zip(points, costs, strict=True))
-    )
+    found = []
+    for at, each in enumerate(points):
+        cost = each.cost
+        others = [other.cost for n, other in enumerate(points) if other.cost and (other.cost != cost or n < at)]
+        best = cost is not None and not any(all(map(le, other, cost)) for other in others)
+        found.append(structs.replace(each, best=best))
+    return tuple(found)

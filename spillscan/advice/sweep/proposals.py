@@ -1,4 +1,4 @@
-"""Why a kernel's fixes cannot be tried: no launch bounds help it, or its source, command or compiler is missing."""
+"""Settings to try for one kernel, or why none can be tried."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import os
 import re
 import shutil
 
-from spillscan.advice.sweep.settings import release
+from spillscan.advice.sweep.settings import Setting, release
 from spillscan.advice.sweep.units import tool
 from spillscan.model import Kernel, Launch
+from spillscan.model.code import MOST_REGISTERS
 from spillscan.occupancy.binding import limited_by
-from spillscan.occupancy.bounds import bounds_for_more_blocks
-from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_blocks, bounds_for_more_registers
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
 
-NO_LAUNCH = "block size unknown: set --launch 'GLOB=THREADS'"
 _PER_FUNCTION = re.compile(
     r"(?:^|\s)(?:-c|--compile-only|-ewp|--extensible-whole-program|-g|-G|--device-debug|-rdc[= ]true)(?!\S)"
 )
@@ -29,30 +28,41 @@ def spills_to_shared(version: str, options: str) -> bool:
     return release(version) >= _FIRST_WITH_SHARED_SPILLS and not _PER_FUNCTION.search(options)
 
 
-def no_step(kernel: Kernel, launch: Launch | None) -> str:
-    """Why no launch bounds add another block; empty if some do, or if the kernel spills."""
-    if kernel.spills != (0, 0):
-        return ""
+def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
+    """Settings that allow a spilling kernel more registers, or that add a resident block to another.
+
+    Second, the reason if there are none.
+    """
+    spills = kernel.spills != (0, 0)
+    if launch is None and not spills:
+        return [], "block size unknown: set --launch 'GLOB=THREADS'"
     if launch is None:
-        return NO_LAUNCH
+        limits = (*range(REGISTER_STEP, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS)
+        return [Setting(limit=each) for each in limits if each > (kernel.usage.registers or 0)], ""
     try:
         summary = summarise(kernel.usage, kernel.key.arch, launch)
     except UsageError as error:
-        return error.what
-    if summary.occupancy is None:
-        return summary.unknown
+        return [], error.what
+    now = summary.occupancy
+    if now is None:
+        return [], summary.unknown
+    if spills:
+        caps = bounds_for_more_registers(now.configuration)
+        return [Setting(threads=each.threads, blocks=each.blocks) for each in caps], ""
     if summary.at_most:
-        return "dynamic shared memory unknown: set --launch 'GLOB=THREADS,BYTES'"
-    return no_more_blocks(summary.occupancy)
+        return [], "dynamic shared memory unknown: set --launch 'GLOB=THREADS,BYTES'"
+    if "registers" not in now.limiters:
+        limited = f"limited by {limited_by(now.limiters)}, not by registers"
+        return [], limited if now.can_launch else f"it cannot launch: {'; '.join(now.reasons)}"
+    more = bounds_for_more_blocks(now)
+    if more is None:
+        return [], "no lower register count gains a block"
+    return [Setting(threads=more.threads, blocks=more.blocks)], ""
 
 
-def no_more_blocks(now: Occupancy) -> str:
-    """Why fewer registers do not add another block; empty if they do."""
-    if not now.can_launch and "registers" not in now.limiters:
-        return "it cannot launch: " + "; ".join(now.reasons)
-    if now.can_launch and now.limiters and "registers" not in now.limiters:
-        return f"limited by {limited_by(now.limiters)}, not by registers"
-    return "" if bounds_for_more_blocks(now) else "no lower register count gains a block"
+def no_step(kernel: Kernel, launch: Launch | None) -> str:
+    """Why no launch bounds add another block; empty if some do, or if the kernel spills."""
+    return steps(kernel, launch)[1] if kernel.spills == (0, 0) else ""
 
 
 def refusal(kernel: Kernel, command: str) -> str:

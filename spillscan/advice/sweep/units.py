@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spillscan.builds.commands import Command, commands, is_database
-from spillscan.builds.compilation import parse
+from spillscan.builds.compilation import Compilation, parse
 from spillscan.model.patterns import matches
 from spillscan.model.symbols import short_name
 from spillscan.output.errors import InputError, UsageError
@@ -47,7 +47,7 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
     if nothing can be compiled.
     """
     if is_database(text):
-        return _listed(text, commands(text), globs)
+        return _listed(text, [each for each in commands(text) if _by_nvcc(each.words)], globs)
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
     if not os.path.isfile(text):
@@ -88,10 +88,15 @@ def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[
 
 def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
     """Unit of a command, whose words are kept unchanged, including response files."""
-    found = parse(words)
-    if found is None or found.tool != "nvcc":
+    found = _by_nvcc(words)
+    if found is None:
         raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
     return Unit(source or found.source or words[-1], found.words, folder)
+
+
+def _by_nvcc(words: Sequence[str]) -> Compilation | None:
+    found = parse(words)
+    return found if found is not None and found.tool == "nvcc" else None
 
 
 def _may_hold(command: Command, globs: Sequence[str]) -> bool:

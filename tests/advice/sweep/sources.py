@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.compiling import Workshop
-from spillscan.advice.sweep.curves import compiled
+from spillscan.advice.sweep.curves import points_at
 from spillscan.advice.sweep.settings import AS_IS, Setting, release
 from spillscan.advice.sweep.units import units
 from tests.advice.sweep.support import Metrics, metrics_of
@@ -99,19 +99,19 @@ def wrong_with(source: Source, nvcc: str, folder: Path) -> list[str]:
     with Workshop() as workshop:
         (unit,) = units(f"{nvcc} {source.command}", ())
         for module in workshop.modules(unit._replace(folder=str(folder)), ("sm_80",)):
-            symbols = [each for each in module.kernels if each != "_Z5otherPf"]
+            symbols = dict.fromkeys(each for each in module.kernels if each != "_Z5otherPf")
             old = release(module.version) < (12, 4)
             for setting in SETTINGS if symbols else ():
                 truth = by_hand(source, setting, nvcc, folder, module.text, old=old)
-                for symbol, (outcome, kernel) in compiled(module, symbols, setting).items():
-                    made = None
+                for symbol, point in points_at(module, symbols, setting).items():
+                    made, kernel = None, point.kernel
                     if kernel is not None and kernel.spills is not None:
                         made = kernel.usage.registers, kernel.usage.stack_bytes, *kernel.spills
                     wanted = truth[_unhashed(symbol)]
-                    if made != wanted or (outcome.in_ptx is source.by_header and not old) or wanted[0] > 40:
-                        found.append(f"{setting.label} {symbol}: {made}, by hand {wanted}, {outcome.in_ptx=}")
-            as_is = compiled(module, symbols, AS_IS)
-            found += [f"as is: {outcome.failure}" for outcome, _ in as_is.values() if outcome.failure]
+                    if made != wanted or (point.in_ptx is source.by_header and not old) or wanted[0] > 40:
+                        found.append(f"{setting.label} {symbol}: {made}, by hand {wanted}, {point.in_ptx=}")
+            as_is = points_at(module, symbols, AS_IS)
+            found += [f"as is: {point.failure}" for point in as_is.values() if point.failure]
     left = {each.name for each in folder.iterdir()} - before - {"by-hand"}
     return found + [f"left behind: {each}" for each in left]
 
