@@ -116,11 +116,6 @@ def local_name(qualified: str) -> str:
     return qualified.lstrip("_").rpartition("__")[2]
 
 
-def literals(name: str) -> tuple[str, ...]:
-    """Literal texts of a grammar."""
-    return tuple(each.pattern.value for each in load(name).terminals if each.pattern.type == "str")
-
-
 @cache
 def openings(name: str) -> tuple[str, ...]:
     """Literal texts with which rules begin."""

@@ -6,9 +6,6 @@ Whole messages are described by the grammar. These rules decide if any other tex
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
-from itertools import chain
 
 from spillscan.reading import grammar
 
@@ -28,7 +25,7 @@ _BEGUN = re.compile(
     r"|ptxas .{0,40}(?:registers|barriers|spill (?:stores|loads)|stack frame|[gsl]mem|\bms)$"
 )
 _WORDS = re.compile(
-    r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d"
+    r"\d registers\b|\bregisters(?:, |$)|bytes (?:spill|cmem\[)|spill (?:stores|loads)\b|cmem\[\d|stack frame: \d"
     r"|^(?:r?e?g?i?s?t|b?a?r?r?i)?ers$"
     r"|spilled to local memory|(?:in (?:the )?function|^f?u?n?c?t?i?on) '[^']+'(?: in line \d+)?$|\w{2}count option$"
 )
@@ -86,15 +83,7 @@ def may_begin_report(line: str) -> bool:
 def lost_beginning(line: str, following: bytes) -> bool:
     """Whether ``line``, a log's first and no message, may be the end of a message or of a command."""
     quoted = half_quoted(line) and following.startswith(b"ptxas ") and not _PLACED.match(line)
-    return quoted or may_remain(line) or _lacks_beginning(line)
-
-
-def _lacks_beginning(line: str) -> bool:
-    line = line[:_LONGEST_CHARACTERS]
-    if _OPTIONS.match(line):
-        return True
-    ends = (literal[at:] for literal in _literals() for at in range(1, len(literal) - _LITERAL_LETTERS + 1))
-    return line.startswith(tuple(ends)) or any(each in line for each in _literals() if len(each) >= _OPENING_LETTERS)
+    return quoted or may_remain(line) or _OPTIONS.match(line[:_LONGEST_CHARACTERS]) is not None
 
 
 def elided(line: str) -> int | None:
@@ -113,141 +102,30 @@ def half_quoted(text: str) -> bool:
     return len(_QUOTES.findall(text)) % 2 == 1
 
 
-# ---- messages that no rule describes -----------------------------------------------------------------------------
+# ---- text that no rule describes ---------------------------------------------------------------------------------
 
-_STEMS = (
-    "Compiling entry function '",
-    "Function properties for ",
-    "Used N registers",
-    "N bytes gmem",
-    "N bytes stack frame",
-    "Compile time = N",
-    "Registers are spilled to local memory in function '",
-)
-_STEM_LETTERS = 5
-_FIGURE_LETTERS, _ADVICE_LETTERS = 3, 8
-"""Letters in common that identify the beginning of a known message. Fewer for reports than for advice: all messages
-with values are known."""
-_LITERAL_LETTERS = 8
-_OPENING_LETTERS = 16
-"""A message that begins with this many letters of a known one is that one."""
-_ENDINGS = re.compile(
-    r"ime = N\.N ms$|entry function '|' for '|roperties for |N registers(?:,|$)|N bytes \w+(?:\[N\])?(?:,|$)"
-)
-"""Endings of lines with values after ptxas's name; other programs write some of them too. N: a number."""
-_NUMBER = re.compile(r"\d+(?:\+\d+)?")
+_OPENING_LETTERS = 8
+"""A message that begins with as many letters of a known one is a part of it."""
+_NEW_CLAUSE = re.compile(r"(?:used )?\d{1,15} (?:bytes )?([a-z]{3,}(?: [a-z]{3,})*)(?: \([a-z ]+\))?")
+_COUNTS = ("registers", "barriers", "textures", "surfaces", "samplers", "used")
+_SIZES = ("bytes", "cumulative", "stack", "size", "cmem", "gmem", "lmem", "smem", "frame", "spill")
 
 
-def of_known(text: str) -> bool:
-    """Whether ``text``, which no rule describes, is the beginning of a known message, begins and ends like one, or
-    contains pieces of several."""
-    if text in _beginnings() or text.startswith(_openings(_OPENING_LETTERS)):
+def begins_as_known(text: str) -> bool:
+    """Whether ``text``, which no rule describes, begins like a message that one describes."""
+    return any(opening.startswith(text[:_OPENING_LETTERS]) for opening in grammar.openings("ptxas"))
+
+
+def is_new_clause(clause: str) -> bool:
+    """Whether ``clause`` may be printed by a later release: a number and words that are no parts of known ones."""
+    match = _NEW_CLAUSE.fullmatch(clause)
+    begun = _SIZES if " bytes " in clause else _COUNTS
+    return match is not None and not any(_is_of_parts(word, begun) for word in match[1].split())
+
+
+def _is_of_parts(word: str, begun: tuple[str, ...]) -> bool:
+    """Whether ``word`` is the end of a known word, or the beginning of one of ``begun`` and perhaps such an end."""
+    if any(known.startswith(word) for known in begun):
         return True
-    if text.startswith(_frames().get(text[-_ADVICE_LETTERS:], ())):
-        return True
-    text = _NUMBER.sub("N", text)
-    return any(stem.startswith(text[:_STEM_LETTERS]) for stem in _STEMS) or _ENDINGS.search(text) is not None
-
-
-def breaks_off(text: str, *, figures: bool = False) -> bool:
-    """Whether ``text`` begins like a known message and changes inside a word; ``figures``: it is no advice."""
-    letters = _FIGURE_LETTERS if figures else _ADVICE_LETTERS
-    for opening in _openings_by(letters).get(text[:letters], ()):
-        same = next((at for at, (one, other) in enumerate(zip(text, opening, strict=False)) if one != other), 0)
-        if same >= letters and any(each[same - 1 : same + 1].isalpha() for each in (opening, text)[: 1 + figures]):
-            return True
-    return False
-
-
-@cache
-def _openings(letters: int | None = None) -> tuple[str, ...]:
-    """First ``letters`` letters of messages that the grammar describes, unless they begin with a short word."""
-    return tuple(each[:letters] for each in grammar.openings("ptxas") if len(each) >= _STEM_LETTERS)
-
-
-@cache
-def _beginnings() -> frozenset[str]:
-    """Every prefix of those openings."""
-    return frozenset(each[:end] for each in _openings() for end in range(len(each) + 1))
-
-
-@cache
-def _openings_by(letters: int) -> dict[str, list[str]]:
-    """Openings by their first letters."""
-    found: dict[str, list[str]] = {}
-    for each in _openings():
-        found.setdefault(each[:letters], []).append(each)
-    return found
-
-
-@cache
-def _frames() -> dict[str, tuple[str, ...]]:
-    """Last letters of messages with names and values in between → first letters of these messages."""
-    found: dict[str, tuple[str, ...]] = {}
-    for start, end in re.findall(r'^[a-z_]+: \(?"([^"]+)"[^"\n].*"([^"]+)"$', grammar.text("ptxas"), re.MULTILINE):
-        if len(end) >= _ADVICE_LETTERS:
-            last = end[-_ADVICE_LETTERS:]
-            found[last] = (*found.get(last, ()), start[:_ADVICE_LETTERS])
-    return found
-
-
-@cache
-def _literals() -> tuple[str, ...]:
-    """Texts that every message of one kind contains."""
-    return tuple(each for each in grammar.literals("ptxas") if len(each) >= _LITERAL_LETTERS)
-
-
-# ---- clauses of a registers line that no rule describes ------------------------------------------------------------
-
-_CLAUSES = (
-    "used N barriers",
-    "N barriers",
-    "N bytes cumulative stack size",
-    "N bytes smem",
-    "N bytes cmem[N]",
-    "N bytes lmem",
-    "N stack",
-    "N textures",
-    "N surfaces",
-    "N samplers",
-)
-_CLAUSE_STEMS = tuple(re.sub(r"((?:used )?N (?:bytes \w{2}|\w{3})).*", r"\1", known) for known in _CLAUSES)
-"""Prefixes that identify a clause."""
-_CLAUSE_WORDS = tuple(
-    [
-        *(known.rpartition(" ")[2] for known in _CLAUSES if (" bytes " in known) == of_bytes),
-        *["registers"] * (not of_bytes),
-    ]
-    for of_bytes in (False, True)
-)
-"""Last words of clauses that count things, and of clauses that count bytes."""
-_LEAST_ENDING = 3
-_CLAUSE = re.compile(r"(?:used )?N (?:bytes )?(?![A-Za-z]{1,2}\b|[a-z]+[A-Z])")
-"""Beginning of a clause: a number and whole words."""
-_NO_CLAUSE = re.compile(r"[^\w ()\[\].+-]")
-_JOINED = re.compile(
-    r"\b(?:registers|barriers|cumulative|stack|[sgl]mem|textures|surfaces|samplers)\b"
-    r"|ptxas|info|spill|frame|cmem|=|[a-z]\d+ |\d bytes .*\d"
-)
-
-
-def of_known_clauses(clause: str) -> bool:
-    """Whether ``clause``, which no rule describes, is cut (perhaps inside its number) or joined from two lines."""
-    form = _NUMBER.sub("N", clause)
-    if any(known.startswith(form) for known in _CLAUSES) or not _CLAUSE.match(form):
-        return True
-    if _JOINED.search(clause) or _NO_CLAUSE.search(clause) or elided(clause) is not None:
-        return True
-    if _of_two_words(clause.rpartition(" ")[2], _CLAUSE_WORDS[" bytes " in clause]):
-        return True
-    return form.startswith(_CLAUSE_STEMS) and not form.startswith(tuple(f"{known} " for known in _CLAUSES))
-
-
-def _of_two_words(word: str, begun: Sequence[str]) -> bool:
-    """Whether ``word`` is the end of a known word, optionally after the beginning of one of ``begun``."""
-    every = [*chain(*_CLAUSE_WORDS)]
-    if word in every:
-        return False
-    cuts = range(max(1, len(word) - _LEAST_ENDING + 1))
-    heads = [at for at in cuts if any(known.startswith(word[:at]) for known in begun)]
-    return any(known.endswith(word[at:]) for at in heads for known in every)
+    beginnings = (at for at in range(len(word) - 2) if any(known.startswith(word[:at]) for known in begun))
+    return any(known.endswith(word[at:]) for at in beginnings for known in (*_COUNTS, *_SIZES))

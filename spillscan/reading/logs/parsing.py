@@ -51,8 +51,6 @@ _OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
 """Text that no compiler prints."""
 _NO_USE = ("processing", "debug_section_missing", "deprecated")
 """Messages unrelated to a kernel's resources."""
-_ANY_TEXT = ("source_message", "compiler_error")
-"""Messages known by their severity and location alone."""
 _WITH_FIGURES = ("spill_warning", "local_memory_warning")
 """Messages that repeat values of a report."""
 _KERNEL = re.compile(r"ptxas (?:info|warning)[^'\n]{0,300}?(?:'| entry | properties for )(\w{2,}+)(?='| is |$)")
@@ -189,8 +187,8 @@ def _headed(line: str) -> Message:
         text = found.advisory.text
         if found.symbol is not None and found.symbol.isidentifier():
             text = text.replace(found.symbol, "f")  # so that kernels share cached results
-        broken_off = found.advisory.kind in _ANY_TEXT and fragments.breaks_off(text)
-        return Torn(line) if broken_off or _of_two(text) else found
+        cut = found.advisory.kind == "source_message" and fragments.begins_as_known(text)
+        return Torn(line) if cut or _of_two(text) else found
     return found
 
 
@@ -229,8 +227,7 @@ def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
     letter."""
     before, text = _parted(line, tool)
     of_report = _INFO.search(before) is not None
-    pieces = fragments.of_known(text) or fragments.breaks_off(text, figures=of_report)
-    torn = pieces or holds_piece(line) or _OF_BUILDERS.search(text)
+    torn = fragments.begins_as_known(text) or holds_piece(line) or _OF_BUILDERS.search(text)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
 
 
@@ -407,7 +404,7 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
             constants.append((bank, _size(tokens[0])))
         elif kind == "other":
             clause = "".join(tokens).strip(", ")
-            if cut := fragments.of_known_clauses(clause):
+            if cut := not fragments.is_new_clause(clause):
                 break
             unknown.append(clause)
         else:
