@@ -54,7 +54,6 @@ class Cleaner:
 
     def __init__(self) -> None:
         self._clocks = False
-        self._patches = _Patches()
         self._breaks = array("Q")
         """Clean lines that continue a line of the file."""
 
@@ -64,7 +63,7 @@ class Cleaner:
         if b"\r" in text:
             text = (text + b"\n" * text.endswith(b"\r")).replace(b"\r\n", b"\n")
         text = self._without_times(text)
-        return self._patches.without(self._broken(text, line) if b"\r" in text else text)
+        return self._broken(text, line) if b"\r" in text else text
 
     def _without_times(self, text: bytes) -> bytes:
         """Remove times before lines: dated ones everywhere, bare clocks only once a sample shows that lines have them.
@@ -124,47 +123,6 @@ def _may_hold_controls(block: bytes) -> bool:
     """Whether 8-bit controls are possible: invalid UTF-8, or replacement characters."""
     no_text = "\ufffd" in block.decode("utf-8", "replace")
     return no_text or (b"\xc2" in block and _ENCODED_CONTROL.search(block) is not None)
-
-
-_MARK = b"@@ -"
-_HUNK = re.compile(rb"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
-_DIGITS = re.compile(rb"\d")
-_LONGEST_PREFIX = 100
-"""Most bytes before a hunk's lines, such as a stage's name and time."""
-
-
-class _Patches:
-    """Patches shown in a log (``git diff``), whose quoted lines no tool of this build printed.
-
-    A hunk header gives the number of lines of both files. A line without a patch mark ends the hunk, so that no tool
-    output is hidden.
-    """
-
-    def __init__(self) -> None:
-        self._prefix = b""
-        self._old = self._new = 0
-        """Remaining lines of the old and new file."""
-
-    def without(self, text: bytes) -> bytes:
-        """``text``, whole lines, with each line of a hunk blanked."""
-        if not (self._old or self._new or _MARK in text):
-            return text
-        lines = text.splitlines(keepends=True)
-        return b"".join(b"\n" if self._quotes(line) and line.endswith(b"\n") else line for line in lines)
-
-    def _quotes(self, line: bytes) -> bool:
-        """Whether a line is part of a hunk. Also detects the hunk's header."""
-        if self._old or self._new:
-            before, mark = line[: len(self._prefix)], line[len(self._prefix) :].rstrip(b"\n")[:1] or b" "
-            if _DIGITS.sub(b"0", before) == self._prefix and mark in b"+- \\":
-                self._old = max(0, self._old - (mark in b"- "))
-                self._new = max(0, self._new - (mark in b"+ "))
-                return True
-        self._old = self._new = 0
-        if _MARK in line and (hunk := _HUNK.search(line, 0, 2 * _LONGEST_PREFIX)) and hunk.start() <= _LONGEST_PREFIX:
-            self._prefix = _DIGITS.sub(b"0", line[: hunk.start()])
-            self._old, self._new = (1 if each is None else int(each) for each in hunk.groups())
-        return False
 
 
 # ---- one line --------------------------------------------------------------------------------------------------

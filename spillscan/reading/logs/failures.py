@@ -35,7 +35,7 @@ from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.steps import Paths, Words, announced, is_report, stem, unprefixed
+from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
@@ -129,10 +129,9 @@ class Failures:
 
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """Gaps in a log of ``lines`` lines, whose last report of a compiler is on ``last_report``."""
-        begun = {name: Paths(lines) for name, lines in self._begun.items() if lines}
         for each in (*self._steps, *self._details):
-            again = begun.get(_name(each.subject)) if each.subject else None
-            line = again.latest(each.subject) if again else 0
+            again = self._begun.get(_name(each.subject), {}) if each.subject else {}
+            line = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
             each.rebuilt = line if line > each.line else 0
         self._stops = [stop for stop in self._stops if not self._ignored(stop)]
         steps = [*(step for step in self._steps if not self._ignored(step)), *_one_a_subject(self._details)]

@@ -124,8 +124,9 @@ def is_new_clause(clause: str) -> bool:
 
 
 def _is_of_parts(word: str, begun: tuple[str, ...]) -> bool:
-    """Whether ``word`` is the end of a known word, or the beginning of one of ``begun`` and perhaps such an end."""
-    if any(known.startswith(word) for known in begun):
-        return True
-    beginnings = (at for at in range(len(word) - 2) if any(known.startswith(word[:at]) for known in begun))
-    return any(known.endswith(word[at:]) for at in beginnings for known in (*_COUNTS, *_SIZES))
+    """Whether ``word`` begins or ends a known word, or is the beginning of one of ``begun`` and the end of another."""
+    every = (*_COUNTS, *_SIZES)
+    ends = (at for at in range(len(word) - 2) if any(known.endswith(word[at:]) for known in every))
+    return any(known.startswith(word) for known in every) or any(
+        known.startswith(word[:at]) for at in ends for known in begun
+    )

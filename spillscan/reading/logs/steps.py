@@ -6,13 +6,13 @@ Few lines of a build log name one, so all words that mark such lines are searche
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import compilation
@@ -225,38 +225,6 @@ def same_object(one: str, other: str) -> bool:
 
 def _plain(path: str) -> str:
     return path.replace("\\", "/").removeprefix("./")
-
-
-class Paths:
-    """Log lines by the paths that they name, as a tree of path parts, last part first."""
-
-    def __init__(self, lines: Mapping[str, int]) -> None:
-        self._root = _Part()
-        for path, line in lines.items():
-            part = self._root
-            for name in reversed(_plain(path).split("/")):
-                part = part.before.setdefault(name, _Part())
-                part.within = max(part.within, line)
-            part.line = max(part.line, line)
-
-    def latest(self, path: str) -> int:
-        """Last line that names :func:`same_object`; 0: none."""
-        found, part = 0, self._root
-        for name in reversed(_plain(path).split("/")):
-            if name not in part.before:
-                return found
-            part = part.before[name]
-            found = max(found, part.line)
-        return max(found, part.within)
-
-
-class _Part(Struct):
-    line: int = 0
-    """Last line that names the path from here on."""
-    within: int = 0
-    """Last line that names a path with this ending."""
-    before: dict[str, _Part] = field(default_factory=dict)
-    """Subtrees by the preceding path part."""
 
 
 def unprefixed(line: bytes) -> str:

@@ -86,31 +86,11 @@ def test_figures_survive(file: str, dress: str) -> None:
         assert all(kernel.key.symbol in at[(kernel.origins[0].line or 0) - 1] for kernel in dressed.kernels)
 
 
-def patch(text: str, prefix: str = "") -> str:
-    """A patch of a file that holds ``text``: each line goes, comes, and stays."""
-    own = [line.rstrip("\r") for line in text.splitlines()]
-    head = ["diff --git a/log b/log", "--- a/log", "+++ b/log", f"@@ -1,{2 * len(own)} +7,{2 * len(own)} @@ void f()"]
-    return "".join(f"{prefix}{line}\n" for line in [*head, *(f"{mark}{line}" for mark in "-+ " for line in own)])
-
-
-FAILURE = 'gemm.cu(10): error: identifier "x" is undefined\nmake: *** [Makefile:11: gemm.o] Error 2\n'
-
-
-@pytest.mark.parametrize("prefix", ["", "2026-05-01T12:34:56.7890123Z ", "#12 118.5 ", "\x1b[32m"])
-def test_a_patch_in_a_log_is_neither_report_nor_failure(log: str, prefix: str) -> None:
-    """Also where it stands between reports; what follows its last line is a report again."""
-    other = read_text(FIXTURES / "ptxas" / "calls-13.0.log")
-    shown = patch(other + FAILURE, prefix)
-    assert read_log(shown + log + shown).issues == read_log(log).issues == []
-    assert figures(read_log(shown + log + shown).kernels) == figures(read_log(log).kernels)
-    (kernel, *_) = read_log(shown + log).kernels
-    assert kernel.origins[0].line == shown.count("\n") + (read_log(log).kernels[0].origins[0].line or 0)
-
-
-def test_a_hunk_hides_no_line_that_is_not_its_own(log: str) -> None:
-    assert figures(read_log("@@ -1,9999 +1,9999 @@\n" + log).kernels) == figures(read_log(log).kernels)
-    broken = log + "@@ -1 +1 @@\n" + FAILURE
-    assert "build-failed" in [issue.code for issue in read_log(broken).issues]
+def test_a_patch_of_a_log_is_no_report(log: str) -> None:
+    """No tool prints lines behind a plus: they are not counted, and the log is not called complete."""
+    reading = read_log("".join(f"+{line}\n" for line in log.splitlines()))
+    assert not [kernel for kernel in reading.kernels if kernel.confidence == "certain"]
+    assert "torn-line" in [issue.code for issue in reading.issues]
 
 
 def test_line_numbers_are_those_of_the_file(log: str) -> None:
