@@ -53,7 +53,7 @@ def assert_no_spills(
 ) -> None:
     """Assert that no kernel of ``built`` (a library, an object, a log, a folder, a build) spills.
 
-    ``kernel`` is a glob, or ``re:`` with a regular expression, on the symbol, full or short name; ``arch`` limits it to
+    ``kernel`` is a glob on the symbol, full or short name; ``arch`` limits it to
     one arch. Raises :class:`AssertionError` if a kernel spills more than ``max_spill_bytes`` per thread, or if that is
     unknown; :class:`~spillscan.InputError` if an input cannot be read or no kernel matches.
     """

@@ -3,7 +3,7 @@ typo would silently leave out kernels."""
 
 from __future__ import annotations
 
-import re
+import glob
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -93,11 +93,11 @@ class Selection(NamedTuple):
 def shown(names: Names, pattern: str) -> list[str]:
     """Patterns of the kernels displayed as ``pattern``; ``pattern`` itself if there are none."""
     called = names.called(pattern.removesuffix(" (function)").removesuffix(" (?)"))
-    return [f"re:{re.escape(names_of(key)[0])}" for key in called] or [pattern]
+    return [glob.escape(names_of(key)[0]) for key in called] or [pattern]
 
 
 def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel]:
-    """Kernels that match ``pattern``: a glob or regular expression on any name, a displayed name, else part of the
+    """Kernels that match ``pattern``: a glob on any name, a displayed name, else part of the
     symbol."""
     patterns = [pattern, *shown(names, pattern)]
     found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]

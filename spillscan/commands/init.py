@@ -123,9 +123,14 @@ def _pipeline(job: jobs.Job) -> str:
     text = _text_of(jobs.PIPELINE)
     if re.search(r"^spillscan:", text, re.M):
         return text
-    document = parse_yaml(text, jobs.PIPELINE, foreign=True).plain if text else None
+    section = _STAGES.search(text)
+    document = parse_yaml(section[0], jobs.PIPELINE).plain if section else None
     stages = document.get("stages") if isinstance(document, dict) else None
     return text + "\n" * bool(text) + jobs.pipeline(job, stages if isinstance(stages, list) else ())
+
+
+_STAGES = re.compile(r"^stages:.*(?:\n(?:[ \t#-].*)?)*", re.MULTILINE)
+"""The list of stages in GitLab's configuration, the rest of which may have tags and aliases."""
 
 
 def _ignoring(text: str) -> str:

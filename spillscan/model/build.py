@@ -12,7 +12,6 @@ from spillscan.model import symbols
 from spillscan.model.gaps import Issue
 from spillscan.model.units import Unit
 from spillscan.model.usage import NUMBERS, Advisory, Confidence, KernelKey, Launch, LaunchBounds, Origin, Role, Usage
-from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     import pandas
@@ -284,16 +283,6 @@ class Build(Struct, frozen=True, kw_only=True):
         )
         return pandas.DataFrame(columns)
 
-    def _repr_html_(self) -> str:
-        """Summary and worst kernels, for notebooks."""
-        worst = sorted(self.kernels, key=damage)
-        shown = replace(self, kernels=tuple(worst[:_SHOWN])).to_pandas()[list(_COLUMNS)]
-        spilling = sum(any(kernel.spills or ()) for kernel in worst)
-        left = f"; the worst {_SHOWN}" if len(worst) > _SHOWN else ""
-        issues = f"; {count(len(self.issues), 'issue')}" if self.issues else ""
-        table = shown.astype(object).to_html(index=False, na_rep="-", border=0)
-        return f"<p>{count(len(worst), 'kernel')} and device functions, {spilling:,} spill{issues}{left}</p>{table}"
-
 
 class LinkRecord(Struct, frozen=True):
     """Final metrics from the linker for one kernel of relocatable code."""
@@ -322,11 +311,6 @@ class Sidecar(Struct, frozen=True, kw_only=True):
     """(name, value) of the kernel's tuning parameters."""
     origin: Origin
     """The file."""
-
-
-_SHOWN = 20
-_COLUMNS = ("short_name", "arch", "registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
-"""Columns shown in a notebook."""
 
 
 class Reading(Struct):

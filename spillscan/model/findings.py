@@ -9,7 +9,6 @@ from msgspec import Struct
 from spillscan.model.build import Kernel
 from spillscan.model.gaps import Hidden
 from spillscan.model.usage import Origin, Severity
-from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     import pandas
@@ -207,16 +206,6 @@ class Changes(list[Change]):
         ]
         frame = pandas.DataFrame.from_records(rows, columns=names)
         return frame.astype({"before": "Int64", "after": "Int64"})
-
-    def _repr_html_(self) -> str:
-        """Worst changes, metric by metric, for notebooks."""
-        frame = self.to_pandas()
-        left = f"; the first {_SHOWN} of {count(len(frame), 'figure')}" if len(frame) > _SHOWN else ""
-        table = frame.head(_SHOWN).astype(object).to_html(index=False, na_rep="-", border=0)
-        return f"<p>{count(len(self), 'kernel')} changed{left}</p>{table}"
-
-
-_SHOWN = 20
 
 
 class Gap(Struct, frozen=True, kw_only=True):

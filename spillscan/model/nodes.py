@@ -1,8 +1,7 @@
 """YAML as a tree in which each value knows its line.
 
-Safe: only plain values, no tags, no anchors, and no objects are constructed. Files of other programs may have tags and
-anchors; an alias there shares its node. Scalars follow YAML 1.2: ``off``, ``no`` and ``on`` are words, not booleans,
-and ``010`` is ten.
+Safe: only plain values, no tags, no anchors, and no objects are constructed. Scalars follow YAML 1.2: ``off``, ``no``
+and ``on`` are words, not booleans, and ``010`` is ten.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 Plain: TypeAlias = "str | int | float | bool | Mapping[str, Node] | Sequence[Node] | None"
 
 DEPTH = 20
-_FLATTER = f"at most {DEPTH} levels are read"
-"""Hint for files with deeper nesting, which are rejected."""
+"""Most levels of nesting; deeper files are rejected."""
 
 
 class Node(Struct, frozen=True):
@@ -41,18 +39,12 @@ class Node(Struct, frozen=True):
 
     @property
     def plain(self) -> object:
-        """The value without places, as a JSON parser would give it; repeated nodes are converted once."""
-        return self._plain({})
-
-    def _plain(self, made: dict[int, object]) -> object:
-        if id(self) not in made:
-            found: object = self.value
-            if isinstance(self.value, Mapping):
-                found = {key: node._plain(made) for key, node in self.value.items()}
-            elif isinstance(self.value, Sequence) and not isinstance(self.value, str):
-                found = [node._plain(made) for node in self.value]
-            made[id(self)] = found
-        return made[id(self)]
+        """The value without places, as a JSON parser would give it."""
+        if isinstance(self.value, Mapping):
+            return {key: node.plain for key, node in self.value.items()}
+        if isinstance(self.value, Sequence) and not isinstance(self.value, str):
+            return [node.plain for node in self.value]
+        return self.value
 
 
 def described(value: object) -> str:
@@ -81,27 +73,24 @@ _SCALARS = {
 """Patterns of plain scalars that are not words."""
 
 
-def parse_yaml(text: str, name: str, first_line: int = 1, *, foreign: bool = False) -> Node:
+def parse_yaml(text: str, name: str) -> Node:
     """Root of the only document in ``text``; an empty mapping if there is none.
 
-    ``name`` is the name of the file, in which ``text`` begins at ``first_line``. In a ``foreign`` file, one of another
-    program, aliases are replaced, tags are ignored, a key may occur twice, and of several documents the last is used
-    (GitLab puts a header before it).
-
-    Text that the C parser rejects is parsed again by the Python one, whose messages are the same on every machine.
+    ``name`` is the name of the file. Text that the C parser rejects is parsed again by the Python one, whose messages
+    are the same on every machine.
     """
     import yaml
 
     loaders = [loader for loader in (getattr(yaml, "CSafeLoader", None), yaml.SafeLoader) if loader]
     for loader in loaders:
         try:
-            return _Composer(yaml.parse(text, Loader=loader), name, first_line, foreign).document()
+            return _Composer(yaml.parse(text, Loader=loader), name).document()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            place = f"{name}:{mark.line + first_line}" if mark else name
+            place = f"{name}:{mark.line + 1}" if mark else name
             broken = UsageError(f"{place}: broken YAML: {error.problem or error.context}")
         except yaml.reader.ReaderError as error:
-            line = text.count("\n", 0, int(error.position)) + first_line
+            line = text.count("\n", 0, int(error.position)) + 1
             broken = UsageError(f"{name}:{line}: broken YAML: {error.reason}")
     raise broken
 
@@ -109,24 +98,21 @@ def parse_yaml(text: str, name: str, first_line: int = 1, *, foreign: bool = Fal
 class _Composer:
     """Builder of nodes from a parser's events."""
 
-    def __init__(self, events: Iterator[Any], name: str, first_line: int, foreign: bool) -> None:
+    def __init__(self, events: Iterator[Any], name: str) -> None:
         import yaml
 
         self._yaml = yaml
         self._events = events
         self._name = name
-        self._first_line = first_line
-        self._foreign = foreign
-        self._anchored: dict[str, Node] = {}
 
     def document(self) -> Node:
-        """Root of the only document; in a foreign file, of the last one."""
-        root = Node({}, f"{self._name}:{self._first_line}")
+        """Root of the only document."""
+        root = Node({}, f"{self._name}:1")
         next(self._events)
         documents = 0
         while not isinstance(event := next(self._events), self._yaml.StreamEndEvent):
             documents += 1
-            if documents > 1 and not self._foreign:
+            if documents > 1:
                 raise UsageError(f"{self._place(event)}: a second document begins here", "keep one in a file")
             first = next(self._events)
             root = self._node(first, self._place(first), 0)
@@ -134,43 +120,32 @@ class _Composer:
         return root
 
     def _place(self, event: yaml.Event) -> str:
-        return f"{self._name}:{(event.start_mark.line if event.start_mark else 0) + self._first_line}"
+        return f"{self._name}:{(event.start_mark.line if event.start_mark else 0) + 1}"
 
     def _node(self, event: Any, place: str, depth: int) -> Node:
-        anchor = self._anchor(event)
-        if isinstance(event, self._yaml.AliasEvent):  # a collection that contains itself is nothing
-            return self._anchored.get(anchor, Node(None, place))
-        made = self._made(event, place, depth)
-        if anchor:
-            self._anchored[anchor] = made
-        return made
-
-    def _anchor(self, event: Any) -> str:
-        anchor: str = getattr(event, "anchor", None) or ""
-        if anchor and not self._foreign:
-            raise UsageError(f"{self._place(event)}: anchors and aliases are not read", "write the value out")
-        return anchor
-
-    def _made(self, event: Any, place: str, depth: int) -> Node:
+        self._refuse_anchor(event)
         if isinstance(event, self._yaml.ScalarEvent):
-            return Node(str(event.value) if self._foreign and event.tag else _scalar(event, place), place, event.value)
+            return Node(_scalar(event, place), place, event.value)
         if depth > DEPTH:
-            raise UsageError(f"{place}: nested too deep", _FLATTER)
-        tag = None if self._foreign else event.tag
-        if isinstance(event, self._yaml.MappingStartEvent) and tag in (None, "!", _TAG + "map"):
+            raise UsageError(f"{place}: nested too deep", f"at most {DEPTH} levels are read")
+        if isinstance(event, self._yaml.MappingStartEvent) and event.tag in (None, "!", _TAG + "map"):
             return Node(self._mapping(depth), place)
-        if isinstance(event, self._yaml.SequenceStartEvent) and tag in (None, "!", _TAG + "seq"):
+        if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):
             return Node(self._sequence(depth), place)
         raise UsageError(f"{place}: the tag {event.tag} is not read", "write a plain value")
+
+    def _refuse_anchor(self, event: Any) -> None:
+        if getattr(event, "anchor", None):
+            raise UsageError(f"{self._place(event)}: anchors and aliases are not read", "write the value out")
 
     def _mapping(self, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
         while not isinstance(key := next(self._events), self._yaml.MappingEndEvent):
             place = self._place(key)
-            self._anchor(key)
+            self._refuse_anchor(key)
             if not isinstance(key, self._yaml.ScalarEvent):
                 raise UsageError(f"{place}: a key must be a word")
-            if key.value in found and not self._foreign:
+            if key.value in found:
                 raise UsageError(f"{place}: {described(key.value)} appears twice", f"first at {found[key.value].place}")
             found[key.value] = self._node(next(self._events), place, depth + 1)
         return found

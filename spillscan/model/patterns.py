@@ -1,16 +1,13 @@
-"""Patterns for kernels: globs and regular expressions over the names of a kernel.
+"""Globs over the names of a kernel.
 
-A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case-sensitive) must match a whole name; so must ``re:EXPRESSION``, a
-regular expression of RE2. The names of a kernel are its :func:`~spillscan.model.symbols.spellings`.
-
-Neither backtracks: RE2 never tries a position twice, whatever the expression, and :func:`fnmatch.translate` makes an
-expression that matches the text before each literal only once.
+A glob (``*``, ``?``, ``[abc]``, ``[!abc]``; case-sensitive) must match a whole name. The names of a kernel are its
+:func:`~spillscan.model.symbols.spellings`. Matching does not backtrack: :func:`fnmatch.translate` makes an expression
+that matches the text before each literal only once.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
@@ -48,9 +45,9 @@ class Pattern(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Pattern:
-    """``pattern`` prepared for matching. Raises :class:`~spillscan.UsageError` if it is not a regular expression."""
+    """``pattern`` prepared for matching. Raises :class:`~spillscan.UsageError` for a regular expression."""
     if pattern.startswith("re:"):
-        return Pattern("", _expression(pattern))
+        raise UsageError(f"{pattern[:60]!r}: regular expressions are not read", "write a glob: *, ?, [abc], [!abc]")
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
     closed, last, rest = pattern.rpartition("]")
@@ -63,29 +60,6 @@ def compiled(pattern: str) -> Pattern:
     if only_stars and len(literal) == 1:
         return Pattern(literal[0], None)
     return Pattern(max(literal, key=len, default=""), re.compile(translate(pattern)).fullmatch)
-
-
-def _expression(pattern: str) -> Callable[[str], object]:
-    """Matcher of a ``re:`` pattern, by RE2.
-
-    Python must accept the expression, too, so that nothing has another meaning than it seems to have.
-    """
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about syntax that a later Python may read differently
-            re.compile(pattern[3:])
-        expression = re2.compile(pattern[3:], options)
-    except re2.error as error:
-        raise UsageError(
-            f"{pattern[:60]!r}: {error.args[0].decode()} cannot be read by RE2", "write it without"
-        ) from None
-    except (re.error, OverflowError, RecursionError, UnicodeError) as error:
-        raise UsageError(f"{pattern[:60]!r} is not a regular expression: {error}") from None
-    return lambda name: expression.fullmatch(name.encode("utf-8", "replace").decode())
 
 
 def text_of(names: Iterable[str]) -> str:
@@ -106,7 +80,7 @@ def names_of(called: str | Tuned) -> tuple[str, ...]:
 
 
 def matches(kernel: Kernel, pattern: str) -> bool:
-    """Whether a glob or ``re:`` pattern matches ``kernel``, by any of its names."""
+    """Whether a glob matches ``kernel``, by any of its names."""
     names, text = _spelled(kernel.named_by)
     return compiled(pattern).fits(text, names)
 

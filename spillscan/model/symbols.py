@@ -9,12 +9,9 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spillscan.model.demangled import UNNAMED, Function
-
-if TYPE_CHECKING:
-    pass
 
 _DEEP = 2_500
 """Length of a mangled name that may nest too deep for the smallest stack: 627 bytes per character, measured."""
@@ -32,13 +29,8 @@ def doubtful(mangled: str) -> bool:
         return True
     if mangled.count("_") < 16:  # less than 3 ** 5.4 times 2,500 characters
         return False
-    each_ends = mangled.count("_")
-    return _grown(each_ends, mangled) and _grown(len(_REFERENCE.findall(mangled)), mangled)
-
-
-def _grown(references: int, mangled: str) -> bool:
-    grown: float = len(mangled) * 3.0 ** min(references / 3, 99)
-    return grown > _MOST
+    references = len(_REFERENCE.findall(mangled))
+    return len(mangled) * float(3.0 ** min(references / 3, 99)) > _MOST
 
 
 _REFERENCE = re.compile(r"S[0-9A-Z]*_|T[0-9L]*_")

@@ -132,7 +132,7 @@ def histories(
     timed: bool = True,
     changing: bool = False,
 ) -> list[Series]:
-    """Kernels that match ``pattern`` (a name of a kernel, a glob, ``re:…``) in any of ``builds``.
+    """Kernels that match ``pattern`` (a name of a kernel, or a glob) in any of ``builds``.
 
     ``timed``: follow compile times, too. ``changing``: ignore ``pattern`` and return all kernels that may have changed.
     Raises :class:`~spillscan.InputError` if ``pattern`` matches none.

@@ -77,7 +77,7 @@ def named(dataset: Dataset, pattern: str, labels: Sequence[str]) -> list[str]:
 
 def shown_as(dataset: Dataset, shown: str, labels: Sequence[str]) -> list[str]:
     """Base names of kernels that tables may show as ``shown``: those that contain all words before its arguments."""
-    words = [] if shown.startswith("re:") else _WORD.findall(_BEHIND.split(shown, maxsplit=1)[0])
+    words = _WORD.findall(_BEHIND.split(shown, maxsplit=1)[0])
     condition = " AND ".join(["(contains(name, ?) OR contains(symbol, ?))"] * len(words)) or "false"
     both = [word for word in words for _ in range(2)]
     rows = dataset.ask(f"SELECT DISTINCT short_name FROM kernels WHERE {condition}", both, labels).rows

@@ -68,7 +68,7 @@ class Limits(_Table, frozen=True):
 class KernelEntry(Limits, frozen=True):
     """Settings of the kernels that it matches; of several entries for a kernel, the last wins, key by key."""
 
-    match: Annotated[Words, _says("globs or re: patterns on kernel names")] = "*"
+    match: Annotated[Words, _says("globs on kernel names")] = "*"
     arch: Annotated[Words, _says("globs on archs")] = "*"
     unit: Annotated[Words, _says("globs on translation units")] = "*"
     launch: LaunchEntry | None = None

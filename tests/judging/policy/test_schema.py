@@ -49,7 +49,7 @@ MISTAKES = [
     ("kernels:\n- max_registers: 3\n", "2: an entry of kernels selects nothing; give match, arch or unit"),
     ("kernels:\n\n- match: a\n", "3: this entry sets nothing; give launch, severity, or a limit"),
     ("kernels:\n- {match: [], max_registers: 1}\n", "2: match: expected a word or a list"),
-    ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(' is not a regular expression"),
+    ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(': regular expressions are not read"),
     ("kernels:\n- match: a\n  launch: {dynamic_shared_bytes: 4}\n", "3: launch: needs `threads_per_block`"),
     (
         "kernels:\n- match: a\n  launch: {threads_per_block: 2048}\n",
