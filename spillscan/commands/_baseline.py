@@ -16,7 +16,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.comparing import Accepted, BaselineResult
+    from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
     from spillscan.judging.baseline.file import Baseline
     from spillscan.judging.policy import Policy
     from spillscan.judging.rules import Terms, Undecided
@@ -127,14 +127,14 @@ class Gate(NamedTuple):
         pairs = [(each.before, each) for each in result.renamed if each.before is not None]
         names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
         renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
-        reported = {each.identity for each in (*result.fewer, *result.removed)}
+        reported = {each.identity for each in (*result.of("fewer"), *result.of("removed"))}
         reported |= {identity_of(each) for each, _ in pairs}
-        gone = list({each.identity: each for each in result.stale if each.identity not in reported}.values())
+        gone = list({each.identity: each for each in result.of("stale") if each.identity not in reported}.values())
         write = f"{self._offer('write')} records them, once accepted"
         prune = f"{self._offer('prune')} drops what is gone"
         said = {}
-        if result.removed:
-            named = _named(result.removed)
+        if result.of("removed"):
+            named = _named(result.of("removed"))
             said["removed-kernels"] = f"gone from units that were compiled again: {named} of {self.path}; {prune}"
         if pairs:
             said["renamed-kernels"] = (
@@ -143,9 +143,9 @@ class Gate(NamedTuple):
             )
         if gone:
             said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
-        if result.unknown:
+        if result.of("unknown"):
             said["unrecorded-kernels"] = (
-                f"not recorded: {_named(result.unknown)}; what gets worse of them is not seen; {write}"
+                f"not recorded: {_named(result.of('unknown'))}; what gets worse of them is not seen; {write}"
             )
         return said
 
@@ -156,10 +156,12 @@ class Gate(NamedTuple):
         found: list[Gap] = []
         if (fail_on := self.policy.fail_on) == "never":
             return found
-        if result.fewer:
-            message = f"{self.path} lists {_named(result.fewer)} that the build does not have"
+        if result.of("fewer"):
+            message = f"{self.path} lists {_named(result.of('fewer'))} that the build does not have"
             found.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
-        missing = [each for each in result.unreported if each.severity != "off" and at_least(each.severity, fail_on)]
+        missing = [
+            each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
+        ]
         if missing:
             message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
             found.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
@@ -272,7 +274,7 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
     return replace(baseline, entries={key: entry for key, entry in baseline.entries.items() if key.arch in archs})
 
 
-def _named(kernels: Sequence[Accepted]) -> str:
+def _named(kernels: Sequence[Unmatched]) -> str:
     """Number and first names of kernels: ``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
     return printable(f"{count(len(kernels), 'kernel')} ({_few(names)})")

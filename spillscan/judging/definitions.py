@@ -1,13 +1,13 @@
 """Definitions of kernels in source files, found by name: the line of the name after ``__global__``.
 
-This parses declarations, not C++: macros are not expanded and conditions not evaluated. Such a place is marked as found
-by name, and if several definitions match a kernel, none is used.
+This parses declarations, not C++: macros are not expanded, conditions not evaluated, and names that a macro pastes from
+parts not found. Such a place is marked as found by name, and if several definitions match a kernel, none is used.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -18,9 +18,11 @@ _HIDDEN = re.compile(
     r"//(?:[^\n\\]|\\.)*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*\"?|(?<![0-9A-Fa-f])'(?:[^'\\\n]|\\.)*'?", re.DOTALL
 )
 """Comments and literals; an unterminated one extends to the end of the line, or of the file."""
-_NAME = re.compile(r"\s*([\w#]+)")
+_NAME = re.compile(r"\s*(\w+)\s*(#?)")
+"""Reversed text before parameters: the name, and whether a macro pastes it from parts."""
 _ATTRIBUTES = frozenset(("__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"))
 _ATTRIBUTES |= {"alignas", "decltype", "__declspec", "typeof", MARK}
+_SIGN = re.compile("[(){};]")
 _BRACE = re.compile("[{}]")
 _LONGEST_HEAD = 4096
 """Most characters between ``__global__`` and the end of the parameters."""
@@ -39,9 +41,6 @@ class Definition(NamedTuple):
     """Number of parameters."""
 
 
-_Named = tuple[str, Definition]
-
-
 class Definitions:
     """Definitions in the source files of a repository.
     ``paths`` gives the files that may contain some, ``read`` the text of a file. No file is read before a kernel is
@@ -58,32 +57,19 @@ class Definitions:
         ``source``: file that the kernel was compiled from, whose definitions come first.
         """
         function = Function(name)
-        found = _fitting(self._read(source), function.base) if source else []
-        if not found:
-            found = [*self._named.get(function.base, ()), *_fitting(self._pasted, function.base)]
+        found = [each for base, each in self._read(source) if base == function.base] if source else []
+        found = found or self._named.get(function.base, [])
         known = function.end is not None  # C symbols have no parameters
         alike = [each for each in found if known and each.parameters == len(function.parameters)] or found
         return alike[0] if len(alike) == 1 else None
 
     @cached_property
-    def _all(self) -> list[_Named]:
-        return [each for path in self._paths() for each in self._read(path)]
-
-    @cached_property
-    def _named(self) -> Mapping[str, Sequence[Definition]]:
+    def _named(self) -> Mapping[str, list[Definition]]:
         found: dict[str, list[Definition]] = {}
-        for name, each in self._all:
-            found.setdefault(name, []).append(each)
+        for path in self._paths():
+            for name, each in self._read(path):
+                found.setdefault(name, []).append(each)
         return found
-
-    @cached_property
-    def _pasted(self) -> list[_Named]:
-        """Definitions whose names a macro pastes from parts: ``gemm_##TYPE``."""
-        return [(name, each) for name, each in self._all if "##" in name]
-
-
-def _fitting(found: Iterable[_Named], base: str) -> list[Definition]:
-    return [each for name, each in found if name == base or ("##" in name and _made_of(name).fullmatch(base))]
 
 
 def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
@@ -108,18 +94,18 @@ def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | 
     """(name, its offset, number of parameters, offset of the body) of a definition at ``begin``, or ``None``."""
     depth, opened = 0, -1
     found: tuple[str, int, int] | None = None
-    for at in range(begin, min(end, begin + _LONGEST_HEAD)):
-        sign = text[at]
-        if sign == "(":
+    for sign in _SIGN.finditer(text, begin, min(end, begin + _LONGEST_HEAD)):
+        at = sign.start()
+        if sign[0] == "(":
             opened = opened if depth else at
             depth += 1
-        elif sign == ")":
+        elif sign[0] == ")":
             depth -= 1
-            named = None if depth else _name_before(text, begin, opened)
-            if named is not None and named[0] not in _ATTRIBUTES:
-                found = *named, _count(text[opened + 1 : at])
-        elif sign in ";{}" and not depth:
-            return (*found, at) if found is not None and sign == "{" else None
+            named = None if depth else _NAME.match(text[begin:opened][::-1])
+            if named and named[1][::-1] not in _ATTRIBUTES:
+                found = ("" if named[2] else named[1][::-1]), opened - named.end(1), _count(text[opened + 1 : at])
+        elif not depth:
+            return (*found, at) if found and found[0] and sign[0] == "{" else None
     return None
 
 
@@ -136,15 +122,6 @@ def _closed(text: str, opened: int, end: int) -> int | None:
     return None
 
 
-def _name_before(text: str, begin: int, end: int) -> tuple[str, int] | None:
-    """The name that ends before ``end``, and its offset; parts that a macro pastes are one name."""
-    head = text[begin:end]
-    for pair in (" ##", "## "):
-        head = head.replace(pair, "##".center(len(pair), "#"))
-    named = _NAME.match(head[::-1])
-    return None if named is None else (re.sub("#+", "##", named[1][::-1]), end - named.end())
-
-
 def _count(parameters: str) -> int:
     """Number of parameters in a list."""
     text = parameters.strip()
@@ -155,17 +132,3 @@ def _count(parameters: str) -> int:
         depth += (sign in "(<[{") - (sign in ")>]}")
         commas += sign == "," and not depth
     return 1 + commas
-
-
-@cache
-def _made_of(name: str) -> re.Pattern[str]:
-    """Pattern for the names that a macro makes of ``gemm_##TYPE``.
-
-    One of the parts is a parameter of the macro, but which is unknown; the longest is taken for text.
-    """
-    parts = [part for part in name.split("#") if part]
-    text = max(parts, key=len)
-    before, behind = (
-        r"\w+" if others else "" for others in (parts[: parts.index(text)], parts[parts.index(text) + 1 :])
-    )
-    return re.compile(f"{before}{re.escape(text)}{behind}")

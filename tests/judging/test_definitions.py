@@ -31,11 +31,7 @@ def test_where_a_definition_ends(text: str, last: int) -> None:
 FILES = [
     ("a.cu", "__global__ void one(int) {}\n__global__ void two(int) {}\n__global__ void two(int, int) {}\n"),
     ("b.cuh", "__global__ void one(int) {}\n__global__ void three() {}\n#define K(T) __global__ void of_##T() {}\n"),
-    (
-        "c.cu",
-        "__global__ void three() {}\n__global__ void of_float() {}\n#define L(T) __global__ void T##_in_##T() {}\n"
-        "#define M(T) __global__ void T##_last() {}\n",
-    ),
+    ("c.cu", "__global__ void three() {}\n__global__ void of_float() {}\n"),
 ]
 
 TEXTS = dict(FILES)

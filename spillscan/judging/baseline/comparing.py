@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
@@ -23,17 +23,26 @@ RECORDED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared
 """Data that the recorded metrics provide to rules."""
 
 
-class Accepted(Struct, frozen=True, kw_only=True):
+State = Literal["fixed", "unreported", "stale", "fewer", "removed", "unknown"]
+
+
+class Unmatched(Struct, frozen=True, kw_only=True):
     """Kernel, or recorded finding, that only one of baseline and build has."""
 
+    state: State
+    """``fixed``: a finding that the kernel no longer has; ``unreported``: a finding that the input is too incomplete to
+    check; ``stale``: a kernel that the build does not have under this name; ``fewer``: one that may be missing, since
+    its arch has fewer kernels than recorded; ``removed``: one that is gone, since its unit was compiled without it;
+    ``unknown``: a kernel of the build that is not recorded.
+    """
     identity: Identity
     """Identity of the kernel."""
     name: str
     """Short name of the kernel."""
     rule: str = ""
-    """The rule; empty for a kernel without recorded findings."""
+    """Rule of the finding; empty for a kernel without recorded findings."""
     severity: Level = "error"
-    """Severity that a finding of the rule would have."""
+    """Severity that the finding would have."""
 
 
 class BaselineResult(Struct, frozen=True, kw_only=True):
@@ -41,20 +50,10 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
 
     findings: tuple[Finding, ...]
     """All findings with their state, excused ones last."""
-    fixed: tuple[Accepted, ...] = ()
-    """Recorded findings that the kernel no longer has."""
-    unreported: tuple[Accepted, ...] = ()
-    """Recorded findings that the input is too incomplete to check: neither fixed nor present."""
-    stale: tuple[Accepted, ...] = ()
-    """Entries of kernels that the build does not have."""
-    fewer: tuple[Accepted, ...] = ()
-    """Recorded kernels that the build does not have, of archs with fewer kernels than recorded."""
-    removed: tuple[Accepted, ...] = ()
-    """Recorded kernels that are gone: their unit was compiled, and reported completely."""
+    unmatched: tuple[Unmatched, ...] = ()
+    """Kernels and recorded findings that only one side has."""
     renamed: tuple[Change, ...] = ()
     """Recorded kernels that have another name now: their entries are stale."""
-    unknown: tuple[Accepted, ...] = ()
-    """Kernels of the build that are not recorded; without those that rules could not check."""
     undecided: tuple[Undecided, ...] = ()
     """Metrics that only one of baseline and build has, so that they may be worse."""
 
@@ -63,12 +62,15 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
         """Findings that are not excused."""
         return tuple(finding for finding in self.findings if not finding.excused)
 
+    def of(self, state: str) -> tuple[Unmatched, ...]:
+        """Unmatched kernels or findings of one state."""
+        return tuple(each for each in self.unmatched if each.state == state)
+
     def counts(self) -> dict[str, int]:
         """Number of findings or entries per state."""
-        states = Counter(finding.baseline_state for finding in self.findings)
-        named = {state: states[state] for state in ("new", "worse", "known", "better")}
-        rest = {"fixed": len(self.fixed), "stale": len(self.stale), "suppressed": states["suppressed"]}
-        return named | rest
+        states = Counter(str(finding.baseline_state) for finding in self.findings)
+        names = ("new", "worse", "known", "better", "fixed", "stale", "suppressed")
+        return {name: states[name] or len(self.of(name)) for name in names}
 
 
 class Match(Struct, frozen=True):
@@ -189,30 +191,21 @@ def compare(
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     judged = [each for each in judged if not _is_traded(each, traded, policy)]
-    fixed, unreported = _absent(baseline, matches, judged, policy)
-    fewer, removed = _missing(baseline, held, own or baseline, whole)
-    chosen -= {id(each.kernel) for each in undecided}
-    added = {identity_of(each): each for each in held.new if id(each) in chosen and each.role != "function"}
-    renamed = tuple(match.change for match in matches if match.change.state == "renamed")
-    there = {id(match.entry) for match in held.matches.values() if match.change.state != "renamed"}
+    unsure = {id(each.kernel) for each in undecided}
+    added = [each for each in held.new if id(each) in chosen - unsure and each.role != "function"]
     return BaselineResult(
         findings=_excused_last((*judged, *policy.accepted(worse))),
-        fixed=fixed,
-        unreported=unreported,
-        stale=tuple(
-            Accepted(identity=entry.identity, name=entry.name, rule=rule)
-            for entry in baseline.entries.values()
-            if id(entry) not in there
-            for rule in entry.rules or [""]
+        unmatched=(
+            *_absent(baseline, matches, judged, policy),
+            *_stale(baseline, held),
+            *_missing(baseline, held, own or baseline, whole),
+            *(
+                Unmatched(state="unknown", identity=identity, name=name_of(kernel))
+                for identity, (kernel, *_) in by_identity(added).items()
+                if own is None or identity not in own.entries
+            ),
         ),
-        renamed=renamed,
-        fewer=fewer,
-        removed=removed,
-        unknown=tuple(
-            Accepted(identity=identity, name=name_of(kernel))
-            for identity, kernel in added.items()
-            if own is None or identity not in own.entries
-        ),
+        renamed=tuple(match.change for match in matches if match.change.state == "renamed"),
         undecided=unknown,
     )
 
@@ -302,15 +295,13 @@ def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
 
 def _absent(
     baseline: Baseline, matches: Sequence[Match], findings: Sequence[Finding], policy: Policy
-) -> tuple[tuple[Accepted, ...], tuple[Accepted, ...]]:
-    """(fixed, unreported): recorded findings that present kernels no longer have, or that cannot be checked."""
+) -> Iterator[Unmatched]:
+    """Recorded findings that present kernels no longer have, or that cannot be checked."""
     found = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
     present: dict[Identity, list[Kernel]] = defaultdict(list)
     for match in matches:
         if match.change.state != "renamed":
             present[match.entry.identity].append(match.kernel)
-    fixed: list[Accepted] = []
-    unreported: list[Accepted] = []
     for identity, entry in baseline.entries.items():
         kernels = present.get(identity, ())
         for rule in entry.rules if kernels else ():
@@ -320,14 +311,18 @@ def _absent(
             known = all_rules().get(rule)
             level: Level = terms[0][1].level(known, known.least) if known else "error"
             measured = rule not in measures() or any(measure(rule, *each) is not None for each in terms)
-            accepted = Accepted(identity=identity, name=entry.name, rule=rule, severity=level)
-            (fixed if measured else unreported).append(accepted)
-    return tuple(fixed), tuple(unreported)
+            state: State = "fixed" if measured else "unreported"
+            yield Unmatched(state=state, identity=identity, name=entry.name, rule=rule, severity=level)
 
 
-def _missing(
-    baseline: Baseline, held: Matches, own: Baseline, build: Build
-) -> tuple[tuple[Accepted, ...], tuple[Accepted, ...]]:
+def _stale(baseline: Baseline, held: Matches) -> Iterator[Unmatched]:
+    there = {id(match.entry) for match in held.matches.values() if match.change.state != "renamed"}
+    for identity, entry in baseline.entries.items():
+        for rule in (entry.rules or [""]) if id(entry) not in there else ():
+            yield Unmatched(state="stale", identity=identity, name=entry.name, rule=rule)
+
+
+def _missing(baseline: Baseline, held: Matches, own: Baseline, build: Build) -> Iterator[Unmatched]:
     """Recorded kernels that may only be missing, and those that are gone: their units were compiled without them.
 
     Only of archs that have fewer kernels than recorded: renamed or replaced kernels leave the number unchanged.
@@ -335,12 +330,11 @@ def _missing(
     gone = [entry for entry in held.gone if not entry.function and entry.identity in own.entries]
     fewer = Counter(entry.arch for entry in gone)
     fewer.subtract(kernel.key.arch for kernel in held.new if kernel.role != "function")
-    gone = [entry for entry in gone if fewer[entry.arch] > 0]
-    if not gone:  # the usual case: skip the units
-        return (), ()
-    compiled, missed = build.compiled(), {entry.identity for entry in gone}
-    parted: tuple[list[Accepted], list[Accepted]] = [], []
+    missed = {entry.identity for entry in gone if fewer[entry.arch] > 0}
+    if not missed:  # the usual case: skip the units
+        return
+    compiled = build.compiled()
     for identity, entry in baseline.entries.items():
         if identity in missed:
-            parted[compiled(entry.unit, entry.arch)].append(Accepted(identity=identity, name=entry.name))
-    return tuple(parted[False]), tuple(parted[True])
+            state: State = "removed" if compiled(entry.unit, entry.arch) else "fewer"
+            yield Unmatched(state=state, identity=identity, name=entry.name)

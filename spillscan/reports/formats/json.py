@@ -31,7 +31,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.comparing import Accepted, BaselineResult
+    from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
     from spillscan.judging.compare.matrix import KernelRow, Matrix
     from spillscan.judging.places import Tree
 
@@ -377,11 +377,11 @@ def _finding(finding: Finding, tree: Tree) -> FindingJson:
 
 
 def _baseline(result: BaselineResult) -> BaselineJson:
-    fixed, unreported, stale = (tuple(map(_accepted, each)) for each in (result.fixed, result.unreported, result.stale))
-    return BaselineJson(CountsJson(**result.counts()), fixed, unreported, stale)
+    states = ("fixed", "unreported", "stale")
+    return BaselineJson(CountsJson(**result.counts()), *(tuple(map(_accepted, result.of(each))) for each in states))
 
 
-def _accepted(each: Accepted) -> AcceptedJson:
+def _accepted(each: Unmatched) -> AcceptedJson:
     identity = each.identity
     role: Literal["entry", "function"] = "function" if identity.function else "entry"
     return AcceptedJson(identity.symbol, each.name, identity.arch, role, each.rule or None)

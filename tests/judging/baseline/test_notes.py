@@ -40,7 +40,7 @@ def test_kernels_that_are_not_recorded_are_named(now: list[Kernel], said: str) -
     assert notes.get("unrecorded-kernels", "").partition("; `")[0] == wanted
     assert gate.report(Report(kind="check", build=of), held).of_baseline == gate.issues(held, of)
     own = gate._replace(own=written(of))
-    assert not own.judge([], of, of, undecided=judgement.undecided).unknown, "the change records it"
+    assert not own.judge([], of, of, undecided=judgement.undecided).of("unknown"), "the change records it"
 
 
 def test_replaced_kernels_are_listed(tmp_path: Path) -> None:
