@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from hashlib import sha256
 from sys import intern
 
 import numpy as np
@@ -28,10 +29,18 @@ from spillscan.reading.binary.attributes import (
     of_module,
     records,
 )
-from spillscan.reading.binary.digests import Digests
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
-from spillscan.reading.binary.symbols import CODE, References, Sections, Symbols, references_by_section, sections_of
+from spillscan.reading.binary.symbols import (
+    CODE,
+    OWNER,
+    References,
+    Sections,
+    Symbols,
+    is_kernel,
+    references_by_section,
+    sections_of,
+)
 from spillscan.reading.binary.window import DamageError, Window
 
 # The tool that wrote a cubin: from a note, else from the version in its ELF header.
@@ -108,7 +117,6 @@ _FIRST_SIGN, _DELETE = 0x21, b"\x7f"
 _PLAIN = b"\0_$.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DAMAGED_SYMBOL = rb"\0_Z[\w$.]*[^\w$.\0]"
 """Mangled name (Itanium C++ ABI 5.1.1) with a character that none contains."""
-_DOT = ord(".")
 _ACCELERATED_OLD, _ACCELERATED_NEW = 0x800, 0x8
 _FIRST_ACCELERATED = 90
 """First architecture with accelerated variants; in assemblers' code for earlier ones the bit has another meaning."""
@@ -208,17 +216,18 @@ class Cubin:
         if not sections.text:
             return
         figures = of_module(Window(b"") if self._module is None else elf.contents(self._module))
-        symbols, links = self.symbols, elf.owners
         for section in sections.text:
-            number = links[section] & 0xFFFFFF
-            known = number < len(symbols.rows) and symbols.homes[number] == section
-            name = symbols.title(number)[:-1] if known else self._named_by(section)
+            symbol = self.symbols.of_function(section)
+            if symbol is not None and symbol.section != section:
+                symbol = None
+            name = self._named_by(section) if symbol is None else self.symbols.name(symbol.name)
+            role: Role = "unknown" if symbol is None else "entry" if is_kernel(symbol) else "function"
             yield Function(
                 intern(name.decode("utf-8", "backslashreplace")),  # repeated in the code of each architecture
-                ("entry" if symbols.are_kernels[number] else "function") if known else "unknown",
-                elf.window.part(elf.offsets[section], elf.sizes[section], "code"),
+                role,
+                elf.window.part(elf.sections[section].offset, elf.sections[section].size, "code"),
                 sections.infos.get(section),
-                self._resources(section, figures, number if known else -1),
+                self._resources(section, figures, -1 if symbol is None else elf.sections[section].info & OWNER),
                 section,
             )
 
@@ -227,7 +236,7 @@ class Cubin:
         section; ``symbol``: number of its symbol, -1 if it has none."""
         registers, stack_bytes = figures[REGCOUNT].get(symbol), figures[MIN_STACK_SIZE].get(symbol)
         if registers is None:
-            registers = self.elf.owners[section] >> 24 or None
+            registers = self.elf.sections[section].info >> 24 or None
         shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
         if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and shared_bytes >= DRIVER_SHARED_BYTES:
             shared_bytes -= DRIVER_SHARED_BYTES  # relocatable code has no reserve yet: the linker adds it
@@ -240,7 +249,7 @@ class Cubin:
             None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
             self._sections.local.get(section, 0),
             tuple(sorted(self._sections.banks.get(section, ()))),
-            None if self.new_layout else self.elf.traits[section] >> 20 & 0x7F,
+            None if self.new_layout else self.elf.sections[section].flags >> 20 & 0x7F,
         )
 
     def check(self) -> None:
@@ -249,23 +258,24 @@ class Cubin:
         elf, sections = self.elf, self._sections
         if elf.type not in _TYPES:
             raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
-        if not _are_names(elf.pool) or (elf.heads[1:] & 0xFF != _DOT).any():
+        if not _are_names(elf.pool) or not all(name.startswith(b".") for name in elf.names[1:]):
             raise DamageError("sections with damaged names", elf.window.start)
         symbols = self.symbols
-        titles = [symbols.title(elf.owners[section] & 0xFFFFFF) for section in sections.text]
-        names = [title or self._named_by(section) for section, title in zip(sections.text, titles, strict=True)]
+        owners = {section: symbols.of_function(section) for section in sections.text}
+        titles = {section: symbols.name(owner.name) for section, owner in owners.items() if owner is not None}
+        names = [titles.get(section) or self._named_by(section) for section in sections.text]
         names += (symbols.name(place) for each in symbols.inner.values() for _, place in each)
         if not _are_functions(b"\0".join((b"", *names))):
             raise DamageError("functions with damaged names", elf.window.start)
-        homes = symbols.functions["section"]
-        if lost := len(set(homes[homes > 0].tolist()).difference(sections.text)):
+        homes = {symbol.section for symbol in symbols.functions if symbol.section > 0}
+        if lost := len(homes.difference(sections.text)):
             raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
         if sections.text and self._module is None:
             raise DamageError("a cubin without attributes", elf.window.start)
-        for section, title in zip(sections.text, titles, strict=True):
-            if not elf.begins(section, CODE + title):
-                raise DamageError(f"a function whose name differs from its section {section}", elf.window.start)
-        without = set(symbols.kernels).difference(sections.infos)
+        for section, title in titles.items():
+            if elf.names[section] != CODE + title:
+                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+        without = symbols.kernels.difference(sections.infos)
         if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
             without = {each for each in without if self._takes_parameters(each)}
         if lost := len(without):
@@ -274,7 +284,7 @@ class Cubin:
         if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
             raise DamageError("sections of functions with damaged names", elf.window.start)
         with_parameters = {section for section, each in banks.items() for bank, _ in each if bank == 0}
-        if lost := len(set(symbols.kernels) - with_parameters):
+        if lost := len(symbols.kernels - with_parameters):
             raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
 
     def info_of(self, function: Function) -> FunctionInfo:
@@ -282,8 +292,20 @@ class Cubin:
         return NOTHING if function.info is None else of_function(function.info)
 
     def digest_of(self, function: Function) -> str:
-        """Digest of a function's code in 32 hexadecimal digits: see :mod:`~spillscan.reading.binary.digests`."""
-        return self._digests.of(function.section, function.code, self._sections.constants.get(function.section, ()))
+        """Digest of a function in 32 hexadecimal digits, independent of its address and name: over code,
+        compiler-generated constants, and names in the relocations of both. Excluded: parameters (bank 0, which is empty
+        in a file), and module-wide variables (banks 3 and 4)."""
+        section = function.section
+        constants = self._sections.constants.get(section, ())
+        hasher = sha256(function.code.whole)
+        for each in (section, *constants):
+            if each != section:
+                hasher.update(self.elf.contents(each).whole)
+            for offset, kind, symbol, addend in self.elf.relocations(each):
+                itself = symbol == self.elf.sections[section].info & OWNER
+                name = b"" if itself else self.symbols.target(symbol)
+                hasher.update(b"%x %d %d %b\n" % (offset, kind, addend, name))
+        return hasher.hexdigest()[:32]
 
     def constants_of(self, section: int) -> list[int]:
         """Sections of the compiler-generated constants of the function in a code section."""
@@ -331,10 +353,6 @@ class Cubin:
     def symbols(self) -> Symbols:
         """Its symbol table."""
         return Symbols(self.elf)
-
-    @cached_property
-    def _digests(self) -> Digests:
-        return Digests(self.elf, self.symbols)
 
     @cached_property
     def _module(self) -> int | None:

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from spillscan.reading.binary.elf import NOBITS, SYMTAB, Elf
 from spillscan.reading.binary.window import DamageError, Window
 
@@ -50,14 +48,13 @@ class Section(NamedTuple):
 def of_elf(file: Elf) -> Iterator[Section]:
     """Sections of an ELF file, and gaps between them: a damaged header may have lost a section."""
     taken: list[tuple[int, int]] = [(0, 64)]
-    kinds, flags = file.sections["type"].tolist(), file.sections["flags"].tolist()
-    for index, name in enumerate(file.names):
-        if kinds[index] == NOBITS or not (window := file.contents(index)).size:
+    for index, (name, section) in enumerate(zip(file.names, file.sections, strict=True)):
+        if section.type == NOBITS or not (window := file.contents(index)).size:
             continue
         taken.append((window.start - file.window.start, window.size))
         if name.startswith(_FAT) and not name.startswith(b".nv_fatbinSegment"):
             yield Section(_shown(name), window, True)
-        elif kinds[index] not in _TABLES and not flags[index] & _EXECUTABLE and not name.startswith(_NO_DATA):
+        elif section.type not in _TABLES and not section.flags & _EXECUTABLE and not name.startswith(_NO_DATA):
             yield Section(_shown(name), window, False)
     taken.append(file.table)
     yield from _gaps(file.window, taken)
@@ -115,8 +112,6 @@ def of_coff(window: Window) -> Iterator[Section]:
 
 _FILE, _OBJECT = 4, 1
 """Symbol types: file and object."""
-_RELOCATIONS = 4
-RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _POINTER_AT = 8
 """Offset in a wrapper of the pointer to its fat binary."""
 _COMPILED = re.compile(r"^(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?(.+?)(?:\.compute_\w+)?\.cudafe\d*\.\w+$")
@@ -133,33 +128,25 @@ def sources(file: Elf) -> dict[int, str]:
     In position-independent files a relocation contains the pointer.
     """
     wrappers = file.index(_WRAPPERS)
-    tables = np.flatnonzero(file.sections["type"] == SYMTAB)
-    if wrappers is None or not len(tables) or not file.wide:
+    table = next((index for index, each in enumerate(file.sections) if each.type == SYMTAB), None)
+    if wrappers is None or table is None or not file.wide:
         return {}
-    symbols = file.symbols(int(tables[0]))
-    kinds = symbols["info"]
-    files = np.flatnonzero(kinds == _FILE)
-    found = np.flatnonzero((symbols["section"] == wrappers) & (kinds == _OBJECT))
-    before = files.searchsorted(found) - 1
-    found, before = found[before >= 0], before[before >= 0]
-    home = file.sections[wrappers]
-    places = symbols["value"][found] + _POINTER_AT
-    inside = places - home["address"] + 8 <= home["size"]
-    found, before, places = found[inside], before[inside], places[inside]
-    contents = file.contents(wrappers)
-    pointers = {
-        int(place): contents.unpack("Q", int(place - home["address"]), "pointer")[0] for place in places.tolist()
-    }
-    for index in np.flatnonzero(file.sections["type"] == _RELOCATIONS).tolist():
-        table = file.contents(index)
-        rows = table.array(RELA, table.size // RELA.itemsize, 0, "relocations")
-        for row in rows[np.isin(rows["offset"], places)]:
-            pointers[int(row["offset"])] = int(row["addend"])
-    names = file.contents(int(file.sections[tables[0]]["link"]))
-    stems = (names.text(int(symbols["name"][files[at]]), names.size) for at in before.tolist())
+    home, contents = file.sections[wrappers], file.contents(wrappers)
+    names = file.contents(file.sections[table].link)
+    stems: dict[int, bytes] = {}  # names of the source files, by the address of the pointer
+    source: int | None = None
+    for symbol in file.symbols(table):
+        if symbol.info == _FILE:
+            source = symbol.name
+        elif symbol.info == _OBJECT and symbol.section == wrappers and source is not None:
+            place = symbol.value + _POINTER_AT
+            if home.address <= place <= home.address + home.size - 8:
+                stems[place] = names.text(source, names.size)
+    pointers = {place: contents.unpack("Q", place - home.address, "pointer")[0] for place in stems}
+    pointers.update((offset, addend) for offset, addend in file.addends() if offset in stems)
     return {
         offset: _stem(stem.decode("utf-8", "backslashreplace"))
-        for place, stem in zip(places.tolist(), stems, strict=True)
+        for place, stem in stems.items()
         if stem != _LINKED and (offset := _offset(file, pointers[place])) is not None
     }
 
@@ -171,10 +158,7 @@ def _stem(name: str) -> str:
 
 def _offset(file: Elf, address: int) -> int | None:
     """File offset of an address; ``None`` if no section contains it."""
-    sections = file.sections
-    here = np.flatnonzero((sections["address"] <= address) & (address < sections["address"] + sections["size"]))
-    here = here[(sections["address"][here] > 0) & (sections["type"][here] != NOBITS)]
-    if not len(here):
-        return None
-    section = sections[here[0]]
-    return file.window.start + int(section["offset"]) + address - int(section["address"])
+    for section in file.sections:
+        if 0 < section.address <= address < section.address + section.size and section.type != NOBITS:
+            return file.window.start + section.offset + address - section.address
+    return None

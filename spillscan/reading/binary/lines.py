@@ -10,14 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from spillscan.model.code import LocalTraffic, SourceLine
-from spillscan.reading.binary.elf import Elf
+from spillscan.reading.binary.elf import Elf, Symbol
 from spillscan.reading.binary.window import DamageError, leb
 
 SET_ADDRESS = b"\0\x09\x02"
@@ -186,17 +184,11 @@ SECTION = b".debug_line"
 DEEPEST = 256
 """Maximum nesting of inlined calls."""
 
-_KINDS = {
-    b".rel": np.dtype([("offset", "<u8"), ("info", "<u8")]),
-    b".rela": np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")]),
-}
-"""Relocation records, by the beginning of their section's name."""
-
 
 class Lines:
     """Source lines of one cubin, read per function and on demand. Costs nothing if it has none."""
 
-    def __init__(self, elf: Elf, symbols: NDArray[Any]) -> None:
+    def __init__(self, elf: Elf, symbols: Sequence[Symbol]) -> None:
         self._elf = elf
         self._symbols = symbols
         self._found: dict[int, tuple[list[int], list[SourceLine | None]]] = {}
@@ -271,23 +263,11 @@ class Lines:
     def _sequences(self) -> dict[int, list[tuple[int, int]]]:
         """Per code section: offsets of its line sequences and their base addresses."""
         found: dict[int, list[tuple[int, int]]] = {}
-        elf = self._elf
-        for beginning, kind in _KINDS.items():
-            index = elf.index(beginning + SECTION)
-            if index is None:
-                continue
-            table, symbols = elf.contents(index), self._symbols  # ptxas 12.0 links a wrong symbol table
-            relocations = table.array(kind, table.size // kind.itemsize, 0, "relocations")
-            numbers = relocations["info"] >> 32
-            if len(numbers) and int(numbers.max()) >= len(symbols):
-                raise DamageError("a relocation of a missing symbol", table.start)
-            addends = relocations["addend"] if "addend" in (kind.names or ()) else np.zeros(len(numbers), np.int64)
-            for offset, home, value, addend in zip(
-                relocations["offset"].tolist(),
-                symbols["section"][numbers].tolist(),
-                symbols["value"][numbers].tolist(),
-                addends.tolist(),
-                strict=True,
-            ):
-                found.setdefault(home, []).append((offset - len(SET_ADDRESS), value + addend))
+        symbols = self._symbols  # ptxas 12.0 links a wrong symbol table
+        for relocation in self._elf.relocations(self._section or 0):
+            if relocation.symbol >= len(symbols):
+                raise DamageError("a relocation of a symbol that is not there", self._table.start)
+            symbol = symbols[relocation.symbol]
+            begin = relocation.offset - len(SET_ADDRESS)
+            found.setdefault(symbol.section, []).append((begin, symbol.value + relocation.addend))
         return found

@@ -67,7 +67,7 @@ class Selectors:
 
     def choose(self, codes: NDArray[np.int64], words: Sequence[NDArray[np.int64]]) -> None:
         """Put the selector bits above the opcodes, in place. ``words``: first and second words of the instructions."""
-        rows = np.flatnonzero(self.split.take(codes))
+        rows = self.split.take(codes).nonzero()[0]
         opcodes = codes[rows]
         for word, lowest, mask, chosen, telling in self._groups:
             mine = rows[telling.take(opcodes)]

@@ -20,7 +20,7 @@ from spillscan.model.code import CodeText
 from spillscan.reading.binary.attribute_texts import attribute_texts
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
-from spillscan.reading.binary.digests import Relocations
+from spillscan.reading.binary.elf import Relocation
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
@@ -116,14 +116,13 @@ class ModuleReferences:
 
     def __init__(self, cubin: Cubin) -> None:
         self.cubin, self.elf, self.symbols = cubin, cubin.elf, cubin.symbols
-        self._relocations = Relocations(cubin.elf)
-        self._sorted: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._sorted: dict[int, list[Relocation]] = {}
         self._digests: dict[Object, str] = {}
 
-    def relocations(self, section: int, begin: int, end: int) -> list[tuple[int, int, int, int]]:
-        """(offset, kind, symbol, addend) between two offsets of a section, ascending."""
+    def relocations(self, section: int, begin: int, end: int) -> list[Relocation]:
+        """Relocations between two offsets of a section, ascending."""
         if section not in self._sorted:
-            self._sorted[section] = sorted(self._relocations.of(section))
+            self._sorted[section] = sorted(self.elf.relocations(section))
         known = self._sorted[section]
         return known[bisect_left(known, (begin,)) : bisect_left(known, (end,))]
 
@@ -145,17 +144,15 @@ class ModuleReferences:
     def parameters(self) -> dict[int, int]:
         """Parameter section of each function, by its code section."""
         names = enumerate(self.elf.names)
-        return {self.elf.owners[index]: index for index, name in names if name.startswith(b".nv.constant0.")}
+        return {self.elf.sections[index].info: index for index, name in names if name.startswith(b".nv.constant0.")}
 
     @cached_property
     def variables(self) -> dict[int, list[tuple[int, int, int]]]:
         """(offset, size, symbol number) of the variables of each section, ascending."""
-        rows = self.symbols.rows
-        chosen = np.flatnonzero(np.isin(rows["info"] & 15, _OBJECTS) & (rows["size"] > 0))
         found: dict[int, list[tuple[int, int, int]]] = {}
-        columns = (rows[each][chosen].tolist() for each in ("section", "value", "size"))
-        for section, value, size, number in zip(*columns, chosen.tolist(), strict=True):
-            found.setdefault(section, []).append((value, size, number))
+        for number, symbol in enumerate(self.symbols.rows):
+            if symbol.info & 15 in _OBJECTS and symbol.size > 0:
+                found.setdefault(symbol.section, []).append((symbol.value, symbol.size, number))
         return {section: sorted(each) for section, each in found.items()}
 
     def variable(self, section: int, offset: int, size: int) -> Iterator[Object]:
@@ -175,7 +172,7 @@ class ModuleReferences:
 
     def _called(self, number: int) -> str:
         name = self.symbols.target(number).decode("utf-8", "backslashreplace")
-        managed = " (managed)" if self.symbols.rows["other"][number] & _MANAGED else ""
+        managed = " (managed)" if self.symbols.rows[number].other & _MANAGED else ""
         return "" if name.startswith(_ANONYMOUS) else name + managed
 
     def target(self, number: int, addend: int) -> tuple[Object, int] | str:
@@ -183,13 +180,12 @@ class ModuleReferences:
         rows, name = self.symbols.rows, self.symbols.target(number).decode("utf-8", "backslashreplace")
         if number >= len(rows):
             return f"symbol {number}"
-        section, value = int(rows["section"][number]), int(rows["value"][number])
+        _, info, _, section, value, size = rows[number]
         if not 0 < section < min(len(self.elf.sections), 0xFF00):
             return name
         if self.is_code(section):
-            return Object(section, 0, self.elf.sizes[section], "", True), value + addend
-        size = int(rows["size"][number])
-        if rows["info"][number] & 15 == _SECTION_SYMBOL or not size:
+            return Object(section, 0, self.elf.sections[section].size, "", True), value + addend
+        if info & 15 == _SECTION_SYMBOL or not size:
             for found in self.variable(section, value + addend, 1):
                 return found, value + addend - found.begin
         return Object(section, value, size, self._called(number), False), addend
@@ -314,7 +310,7 @@ class _Walk:
         assert isinstance(code, Wide)
         found += self._from_banks(code, names, placed)
         for number, bank in enumerate(module.cubin.constants_of(section)):
-            each = Object(bank, 0, module.elf.sizes[bank], "", False)
+            each = Object(bank, 0, module.elf.sections[bank].size, "", False)
             found.append((size + number, f"constants #{self._number(each)}"))
         if (parameters := module.parameters.get(section)) is not None:  # textures and surfaces, up to sm_89
             found += ((size, text) for _, text in self._relocated(parameters, 0, 1 << 32))
@@ -345,7 +341,7 @@ class _Walk:
             for section in banks.values() if handle else filter(None, [banks.get(bank)]):
                 narrow = names[row] in _NARROW or low & 0x1FF == _PLAIN_MULTIPLY
                 width = _LOAD_BYTES[high >> 9 & 7] if loads else 4 if narrow else 8
-                begin, end, size = offset, offset + width, module.elf.sizes[section]
+                begin, end, size = offset, offset + width, module.elf.sections[section].size
                 if bank == _POINTERS:  # both halves of an address
                     begin, end = begin // 8 * 8, -(-end // 8) * 8
                 whole = computed or begin >= size

@@ -195,11 +195,11 @@ class _Sizer:
         whole = Key(name, unit, "SASS", f"sm_{member.target}" if member.target else cubin.arch)
         sums = Counter({whole._replace(section=what): size for what, (_, size) in cubin.elf.headers.items()})
         functions = {each[len(b".text.") :] for each in cubin.elf.names if each.startswith(b".text.")}
-        for label, size, kind in zip(cubin.elf.names, cubin.elf.sizes, cubin.elf.kinds, strict=True):
-            if kind not in (0, elf.NOBITS):
+        for label, header in zip(cubin.elf.names, cubin.elf.sections, strict=True):
+            if header.type not in (0, elf.NOBITS):
                 cut = next((at for at in _dots(label) if label[at + 1 :] in functions), len(label))
                 symbol = _text(label[cut + 1 :]) if self._symbols else ""
-                sums[whole._replace(symbol=symbol, section=_text(label[:cut]))] += size
+                sums[whole._replace(symbol=symbol, section=_text(label[:cut]))] += header.size
         for function in cubin.functions() if self._copies else ():
             key = whole._replace(symbol=function.symbol)
             digest, entry = cubin.digest_of(function), function.role == "entry"

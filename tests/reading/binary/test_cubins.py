@@ -181,10 +181,10 @@ def test_no_flipped_bit_in_the_name_of_a_section_changes_a_figure_unseen(name: s
     """What belongs to a function is called so; its header says whose it is, too."""
     data = stored(name)
     elf = Elf(Window(data))
-    begin = elf.offsets[names] if (names := elf.index(b".shstrtab")) is not None else 0
+    begin = elf.sections[names].offset if (names := elf.index(b".shstrtab")) is not None else 0
     places = {
         begin + start + at
-        for start, title in zip(elf.sections["name"].tolist(), elf.names, strict=True)
+        for (start, *_), title in zip(elf.sections, elf.names, strict=True)
         if title.startswith((b".nv.constant", b".nv.shared", b".nv.info."))
         for at in range(14)
     }

@@ -150,9 +150,11 @@ def test_no_name_that_is_used_is_damaged_in_silence(name: str) -> None:
     elf, whole = Elf(Window(seed)), scanned(seed)
     used = {function.symbol.encode() for function in whole[0]}
     reported = set()
-    for index in (at for at, kind in enumerate(elf.kinds) if kind == 3):  # string tables: of sections, of symbols
-        begin = elf.offsets[index]
-        places = range(begin + 1, begin + elf.sizes[index], sized(11, 1))
+    for index in (
+        at for at, each in enumerate(elf.sections) if each.type == 3
+    ):  # string tables: of sections, of symbols
+        begin = elf.sections[index].offset
+        places = range(begin + 1, begin + elf.sections[index].size, sized(11, 1))
         for at, damage in zip((at for at in places if seed[at]), cycle(DAMAGES), strict=False):
             data = bytearray(seed)
             data[at] = damage

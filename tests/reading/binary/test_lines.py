@@ -207,7 +207,7 @@ def test_calls_nest_no_deeper_than_the_limit() -> None:
     data = unit(ADDRESS, deeper)
     found = LineTable(data, 0).rows(data.find(ADDRESS), 0)
     assert len(found) == DEEPEST + 2
-    with pytest.raises(DamageError, match="contradicts"):
+    with pytest.raises(DamageError, match="inconsistent row"):
         cubin.lines._chains(found, ("a.cu",), 0)
     chains = cubin.lines._chains(found[:DEEPEST], ("a.cu",), 0)
     assert len(chain_of(chains[-1])) == DEEPEST

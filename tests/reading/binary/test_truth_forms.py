@@ -13,7 +13,7 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.host import sources
-from spillscan.reading.binary.symbols import references_by_section
+from spillscan.reading.binary.symbols import Symbols, references_by_section
 from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import FOLDER, stored
 
@@ -36,7 +36,7 @@ def test_a_relocation_says_where_a_fat_binary_stands() -> None:
 @pytest.mark.parametrize(("number", "counted"), [(35, True), (80, True), (89, True), (90, False), (120, False)])
 def test_references_are_counted_up_to_an_architecture(number: int, counted: bool) -> None:
     file = Elf(Window((FOLDER / "textures-sm_80-13.5.cubin").read_bytes()))
-    (symbols,) = (file.symbols(index) for index, kind in enumerate(file.kinds) if kind == 2)
+    symbols = Symbols(file).rows
     found = references_by_section(file, symbols, number)
     assert [(each.textures, each.surfaces, each.samplers) for each in found.values()] == [(2, 1, 1)] * counted
 

@@ -52,7 +52,7 @@ class Case(NamedTuple):
 def resources(case: Case) -> Resources:
     cubin = Cubin.__new__(Cubin)
     cubin.number, cubin.relocatable, cubin.new_layout = case.arch, case.relocatable, case.new_layout
-    cubin.elf = cast(Any, SimpleNamespace(owners=[0, case.info], traits=[0, case.flags]))
+    cubin.elf = cast(Any, SimpleNamespace(sections=[None, SimpleNamespace(info=case.info, flags=case.flags)]))
     held = {"shared": case.shared, "local": case.local, "banks": [*case.banks] or None}
     each = {kind: {} if found is None else {HOME: found} for kind, found in held.items()}
     sections = Sections([HOME], {}, each["shared"], each["local"], each["banks"], {})  # type: ignore[arg-type]
