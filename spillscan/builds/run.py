@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from spillscan.builds import account, launcher, record, tree
@@ -46,18 +47,19 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
         raise UsageError(f"cannot run {command[0]}: no such command", "check its spelling and PATH")
     target = Target(path)
     target.check()
+    os.makedirs(place := folders.kept("runs"), exist_ok=True)  # a killed run's folder remains there
     with (
-        tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=_place(), ignore_cleanup_errors=True) as kept,
+        tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as kept,
         open(os.path.join(kept, account.HELD), "wb") as held,
     ):
         folders.hold(held.fileno())
-        with _locked(path):
+        with _locked(place):
             before = record.read(path) or BuildRecord()
             _list(before, also, kept)
             run = Run(command=tuple(command), folder=os.getcwd(), kept=kept)
             target.write(record.encoded(replace(before, runs=(*before.runs, run))))
         status = _wait(command, {**os.environ, **_variables(os.environ, kept)})
-        with _locked(path):
+        with _locked(place):
             try:
                 now = record.read(path) or BuildRecord()
             except InputError:  # the build damaged the file
@@ -67,27 +69,19 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
     return found
 
 
-def _place() -> str:
-    """Folder for runs; a killed run's folder remains there."""
-    os.makedirs(place := folders.kept("runs"), exist_ok=True)
-    return place
-
-
 def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
     """Store the list of watched files before the build."""
-    since_ns = os.stat(kept).st_ctime_ns
     watched = account.watched_by([("nvcc", os.curdir)])
     tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
+    known = account.Known(since_ns=os.stat(kept).st_ctime_ns, tops=tops, files=watched.files(tops))
     with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:
-        json.dump({"since_ns": since_ns, "tops": tops, "files": watched.files(tops)}, file)
+        json.dump(msgspec.to_builtins(known), file)
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Lock the run file ``path`` against other runs."""
-    os.makedirs(folder := folders.kept("locks"), exist_ok=True)
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
-    with open(os.path.join(folder, name), "ab") as file:
+def _locked(place: str) -> Iterator[None]:
+    """Lock all run files against other runs."""
+    with open(os.path.join(place, "lock"), "ab") as file:
         with contextlib.suppress(ImportError, OSError):  # a file system without locks
             import fcntl
 
@@ -116,20 +110,18 @@ def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
 def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     """Environment variables that install the launcher; the user's own settings are kept, except PATH."""
     path = environment.get("PATH", os.defpath)
-    found = {"CMAKE_EXPORT_COMPILE_COMMANDS": "ON"}
     real = shutil.which("nvcc", path=path)
-    if real is not None:
-        front = _front(real)
-        nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
-        # CMake would store the launcher as the compiler; torch.utils.cpp_extension; FindCUDA
-        found |= {"CUDACXX": real, "PYTORCH_NVCC": nvcc, "CUDA_NVCC_EXECUTABLE": nvcc}
-        found["CMAKE_CUDA_COMPILER_LAUNCHER"] = launch
-        if " " not in front:  # CCACHE_PREFIX is split at blanks
-            found["CCACHE_PREFIX"] = launch
+    if real is None:
+        return {launcher.RUN: kept}
+    front = _front(real)
+    nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
+    # CMake would store the launcher as the compiler; torch.utils.cpp_extension; FindCUDA
+    found = {"CUDACXX": real, "PYTORCH_NVCC": nvcc, "CUDA_NVCC_EXECUTABLE": nvcc}
+    found["CMAKE_CUDA_COMPILER_LAUNCHER"] = launch
+    if " " not in front:  # CCACHE_PREFIX is split at blanks
+        found["CCACHE_PREFIX"] = launch
     found = {name: value for name, value in found.items() if not environment.get(name)}
-    if real is not None:
-        found["PATH"] = os.pathsep.join((os.path.join(front, "bin"), path))
-    return {**found, launcher.RUN: kept}
+    return {**found, "PATH": os.pathsep.join((os.path.dirname(nvcc), path)), launcher.RUN: kept}
 
 
 def _front(real: str) -> str:

@@ -65,7 +65,6 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
     front = Path(found["PATH"].split(os.pathsep)[0])
     nvcc, launch = str(front / "nvcc"), str(front.parent / "launch")
     assert found == {
-        "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
         "PYTORCH_NVCC": nvcc,
         "CUDA_NVCC_EXECUTABLE": nvcc,
         "CMAKE_CUDA_COMPILER_LAUNCHER": launch,
@@ -73,7 +72,7 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
         "PATH": f"{front}{os.pathsep}{path}",
         launcher.RUN: "kept",
     }
-    assert _variables({"PATH": "/nowhere"}, "kept") == {"CMAKE_EXPORT_COMPILE_COMMANDS": "ON", launcher.RUN: "kept"}
+    assert _variables({"PATH": "/nowhere"}, "kept") == {launcher.RUN: "kept"}
 
 
 @pytest.mark.parametrize(
