@@ -8,7 +8,7 @@ for GPUs that run machine code with that letter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -41,36 +41,26 @@ class Archs(Struct):
 
     machine: set[str] = field(default_factory=set)
     """Machine code: ``sm_90a``."""
-    portable: set[str] = field(default_factory=set)
-    """PTX: ``compute_90``."""
-    versions: dict[str, set[str | None]] = field(default_factory=dict)
-    """ISA versions of the PTX per arch, such as ``8.5``; ``None`` if unknown."""
-
-    def add_ptx(self, arch: str, version: str | None) -> None:
-        """Add a PTX module."""
-        self.portable.add(arch)
-        self.versions.setdefault(arch, set()).add(version)
+    portable: dict[str, set[str | None]] = field(default_factory=dict)
+    """PTX: its ISA versions, such as ``8.5``, by arch, such as ``compute_90``; ``None`` if unknown."""
 
     def too_new(self, release: str) -> dict[str, list[str]]:
         """ISA versions, by arch, of PTX that a driver of CUDA ``release`` rejects or may reject."""
-        most = _number(ISA_OF_RELEASE[release])
-        found = {
-            arch: [version or "unknown" for version in versions if version is None or _number(version) > most]
-            for arch, versions in self.versions.items()
-        }
-        return {arch: sorted(found[arch], key=natural) for arch in sorted(found, key=natural) if found[arch]}
+        most, found = _number(ISA_OF_RELEASE[release]), {}
+        for arch in sorted(self.portable, key=natural):
+            if new := [each or "unknown" for each in self.portable[arch] if each is None or _number(each) > most]:
+                found[arch] = sorted(new, key=natural)
+        return found
 
     def for_driver(self, release: str | None) -> Archs:
         """The code that a driver of CUDA ``release`` can use; ``None``: a driver that accepts all PTX."""
         new = self.too_new(release) if release is not None else {}
-        return Archs(machine=self.machine, portable=self.portable - new.keys(), versions=self.versions)
+        return Archs(self.machine, {arch: each for arch, each in self.portable.items() if arch not in new})
 
-    def lacks(self, wanted: Iterable[str]) -> list[str]:
+    def lacks(self, wanted: Sequence[str]) -> list[str]:
         """``wanted`` archs that the file does not cover."""
-        return [arch for arch in wanted if arch not in self.machine and not self._compiles(arch)]
-
-    def _compiles(self, wanted: str) -> bool:
-        return any(_serves(arch, wanted) for arch in self.portable)
+        served = {each for each in wanted if any(_serves(arch, each) for arch in self.portable)}
+        return [arch for arch in wanted if arch not in self.machine | served]
 
     def for_gpu(self, name: str) -> tuple[list[str], list[str]]:
         """Machine code and PTX that can run on a GPU; the driver uses PTX if there is no machine code."""
@@ -108,7 +98,8 @@ def of_build(build: Build) -> dict[str, Archs]:
                 found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
     for module in build.portable:
         if module.form == "PTX" and module.arch:
-            found.setdefault(module.origin.input if module.origin else "", Archs()).add_ptx(module.arch, module.version)
+            here = found.setdefault(module.origin.input if module.origin else "", Archs())
+            here.portable.setdefault(module.arch, set()).add(module.version)
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 

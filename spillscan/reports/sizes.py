@@ -265,6 +265,6 @@ def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
         for member, arch in sorted(machine):
             held(member).machine.add(arch)
         for member, arch, section in sorted(portable):
-            held(member).add_ptx(arch, section.partition(" ")[2] or None)
+            held(member).portable.setdefault(arch, set()).add(section.partition(" ")[2] or None)
         found |= here or {each.name: Archs()}
     return found

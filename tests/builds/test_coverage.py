@@ -18,7 +18,7 @@ ROWS = yaml.safe_load((Path(__file__).parent / "coverage.yaml").read_text(encodi
 
 @pytest.mark.parametrize(("machine", "portable", "wanted", "lacking"), ROWS["lacking"])
 def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str) -> None:
-    held = Archs(machine=set(machine.split()), portable=set(portable.split()))
+    held = Archs(machine=set(machine.split()), portable={arch: {None} for arch in portable.split()})
     assert held.lacks(wanted.split()) == lacking.split()
 
 
@@ -26,7 +26,10 @@ def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str)
 def test_what_runs_where(archs: str, gpu: str, runs: list[str]) -> None:
     held = Archs()
     for arch in archs.split():
-        (held.machine if arch.startswith("sm_") else held.portable).add(arch)
+        if arch.startswith("sm_"):
+            held.machine.add(arch)
+        else:
+            held.portable[arch] = {None}
     assert [arch for found in held.for_gpu(gpu) for arch in found] == runs
 
 
@@ -79,9 +82,7 @@ RELEASES = {
 
 def test_what_drivers_take() -> None:
     assert {release: ISA_OF_RELEASE[release] for release in RELEASES} == RELEASES
-    held = Archs()
-    for arch, version in (("compute_80", "7.8"), ("compute_90", "8.5"), ("compute_90", "8.0"), ("compute_75", None)):
-        held.add_ptx(arch, version)
+    held = Archs(portable={"compute_80": {"7.8"}, "compute_90": {"8.5", "8.0"}, "compute_75": {None}})
     assert held.too_new("12.6") == {"compute_75": ["unknown"]}
     assert held.too_new("12.4") == {"compute_75": ["unknown"], "compute_90": ["8.5"]}
     assert held.for_driver("12.4").lacks(["compute_80", "compute_75"]) == ["compute_75"]
