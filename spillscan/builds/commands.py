@@ -58,8 +58,7 @@ def commands(path: str) -> list[Command]:
     Raises InputError if the file is no compilation database, or lists no CUDA code.
     """
     if record.is_one(path):
-        build = record.read(path)
-        calls = [each for each in (build.calls if build else ()) if each.status == 0 and each.source]
+        calls = [each for each in record.read(path).calls if each.status == 0 and each.source]
         return [Command(each.command, each.folder, each.source, each.object) for each in calls]
     try:
         if os.path.getsize(path) > _MOST_BYTES:

@@ -195,8 +195,8 @@ def decoded(data: bytes, name: str) -> BuildRecord:
         raise InputError(f"{name} is a damaged run file: {error}", again) from None
 
 
-def read(path: str) -> BuildRecord | None:
-    """Contents of the run file ``path``; ``None`` if there is no file.
+def read(path: str) -> BuildRecord:
+    """Contents of the run file ``path``; nothing if there is no file.
 
     Raises InputError if it cannot be read, is damaged, or of another release.
     """
@@ -204,6 +204,6 @@ def read(path: str) -> BuildRecord | None:
         with open(path, "rb") as file:
             return decoded(file.read(), path)
     except FileNotFoundError:
-        return None
+        return BuildRecord()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None

@@ -54,14 +54,14 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
     ):
         folders.hold(held.fileno())
         with _locked(place):
-            before = record.read(path) or BuildRecord()
+            before = record.read(path)
             _list(before, also, kept)
             run = Run(command=tuple(command), folder=os.getcwd(), kept=kept)
             target.write(record.encoded(replace(before, runs=(*before.runs, run))))
         status = _wait(command, {**os.environ, **_variables(os.environ, kept)})
         with _locked(place):
             try:
-                now = record.read(path) or BuildRecord()
+                now = record.read(path)
             except InputError:  # the build damaged the file
                 now = before
             found = account.after(now, before, replace(run, status=status), contains_code)

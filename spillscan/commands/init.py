@@ -100,8 +100,7 @@ def _one_command(text: str) -> str:
 def _recorded(inputs: Sequence[str]) -> Iterator[str]:
     """Commands that `spillscan run` recorded, as typed."""
     for path in filter(record.is_one, inputs):
-        build = record.read(path)
-        yield from (_from_here(shlex.join(run.command), run.folder) for run in (build.runs if build else ()))
+        yield from (_from_here(shlex.join(run.command), run.folder) for run in record.read(path).runs)
 
 
 def _from_here(command: str, folder: str) -> str:

@@ -54,7 +54,6 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     assert watched == f"watched: {', '.join(str(each) for each in (far, project) if each.exists())}"
     assert (status, "; ".join(lines)) == (row.get("status", 0), f"{row['prints']}; {record.NAME}")
     found = record.read(record.NAME)
-    assert found is not None
     said = [each.message for each in gaps.issues(found, "r.json") if each.severity == "error"]
     assert said == [each.replace("…", "what it had not begun is missing") for each in row.get("gaps", ())]
 

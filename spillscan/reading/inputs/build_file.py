@@ -59,4 +59,4 @@ def outputs_of(path: str) -> list[str]:
         return []
     from spillscan.builds import gaps
 
-    return [shown(each.path) for each in gaps.to_read(build)] if build else []
+    return [shown(each.path) for each in gaps.to_read(build)]
