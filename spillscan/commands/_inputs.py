@@ -14,7 +14,7 @@ from spillscan.builds import record
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
-from spillscan.output.progress import Progress, Reading
+from spillscan.output.progress import Progress
 from spillscan.reading.inputs.paths import expand
 
 
@@ -76,8 +76,7 @@ def scan(
     """:func:`spillscan.scan` with a progress line on a terminal."""
     try:
         with Progress("reading") as progress:
-            watch = Reading(progress) if progress.watched else None
-            _read.append(library.scan(paths, watch, live=live))
+            _read.append(library.scan(paths, progress if progress.watched else None, live=live))
     except InputError as error:
         if paths == ["-"] and os.path.exists(record.NAME):
             raise InputError(error.what, f"to read what `spillscan run` left, give {record.NAME}") from None

@@ -21,7 +21,7 @@ from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count, size, sizes
-from spillscan.output.progress import Progress, Reading
+from spillscan.output.progress import Progress
 from spillscan.output.terminal import complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
@@ -103,11 +103,12 @@ def _weighed(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]
     sources = expand(inputs)
     weighed: list[Weighed] = []
     with Progress("weighing") as progress:
-        reading = Reading(progress)
-        reading.expect(sources)
+        done = 0
+        progress.expect(sum(each.bytes for each in sources))
         for each in sources:
             weighed.append(_of_one(each, wanted, issues))
-            reading.read(each, each.bytes)
+            done += each.bytes
+            progress.reach(done, basename(each.uri))
     return weighed
 
 

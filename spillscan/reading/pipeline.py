@@ -30,11 +30,11 @@ HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard
 class Watch(Protocol):
     """Progress callbacks for reading inputs."""
 
-    def expect(self, sources: Sequence[Source]) -> None:
-        """Called first with the sources, in the order in which they will be read."""
+    def expect(self, total: int) -> None:
+        """Called first, with the number of bytes to read, as stored on disk."""
 
-    def read(self, each: Source, read_bytes: int) -> None:
-        """Called with the number of bytes read so far of ``each``, as stored on disk."""
+    def reach(self, done: int, at: str) -> None:
+        """Called with the number of bytes read so far, and the name of the current input."""
 
 
 class Reader(Protocol):
@@ -66,10 +66,11 @@ def scan(
     sources = paths.with_companions(paths.expand(given, skipped))
     names = {os.path.abspath(each.uri): each.uri for each in sources}
     if watch is not None:
-        watch.expect(sources)
-    total = Reading()
+        watch.expect(sum(each.bytes for each in sources))
+    total, done = Reading(), 0
     for each in sources:
-        reading = _read(each, Options(live=live), None if watch is None else partial(watch.read, each), stored)
+        reading = _read(each, Options(live=live), None if watch is None else _watched(watch, each.uri, done), stored)
+        done += each.bytes
         if not each.explicit and (subject := _subject(reading, each.uri, names)):
             message = f"{each.uri} is a report of {subject}, which is an input itself: skipped"
             total.issues.append(_issue("left-out-report", message, each.uri, severity="note"))
@@ -82,6 +83,12 @@ def scan(
     if not total.understood:
         raise _nothing(total, sources, given)
     return build_of(total)
+
+
+def _watched(watch: Watch, uri: str, done: int) -> Callable[[int], None]:
+    """Function that reports how many bytes of an input were read, after ``done`` bytes of others."""
+    name = "standard input" if uri == "-" else os.path.basename(uri)
+    return lambda read: watch.reach(done + read, name)
 
 
 def _issue(code: str, message: str, uri: str, **more: Any) -> Issue:

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 import pyte
 import pytest
 
+from spillscan import scan
 from spillscan.commands import _inputs
 from spillscan.commands.history import audit
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output import progress
 from spillscan.output.progress import Progress
-from spillscan.reading.inputs.source import Source
 from tests.conftest import FIXTURES, ROOT
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
@@ -63,16 +63,20 @@ def test_long_work_is_shown_and_erased(terminal: Terminal) -> None:
 
 
 def test_bytes_add_up_over_inputs(terminal: Terminal, tmp_path: Path) -> None:
-    first, second = Source(str(tmp_path / "a")), Source(str(tmp_path / "b"))
-    for each in (first, second):
-        Path(each.uri).write_bytes(b"x" * 1_000_000)
-    with Progress("reading") as shown:
-        reading = progress.Reading(shown)
-        reading.expect([first, second])
-        reading.read(first, 1_000_000)
-        assert " 50%" in terminal.lines()[0]
-        reading.read(second, 500_000)
-        assert " 75%" in terminal.lines()[0]
+    first, second = (tmp_path / name for name in ("a.log", "b.log"))
+    for path in (first, second):
+        path.write_bytes((FIXTURES / "demo" / "base.log").read_bytes() * 500)
+    shares: list[str] = []
+
+    class Watched(Progress):
+        def reach(self, done: int, at: str = "") -> None:
+            super().reach(done, at)
+            shares.append(terminal.lines()[0])
+
+    with Watched("reading") as shown:
+        scan([first, second], shown)
+    assert any(" 50%" in share for share in shares)
+    assert "100%" in shares[-1]
 
 
 def test_it_is_one_line_with_share_rate_and_time_left(terminal: Terminal) -> None:

@@ -94,7 +94,7 @@ class _Files:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._done = self._all = 0
+        self._done = self._all = self._bytes = 0
 
     def expect(self, items: Sequence[Item]) -> None:
         """Set the number of files and bytes."""
@@ -104,7 +104,8 @@ class _Files:
     def count(self, outcome: FileOutcome) -> None:
         """Count one finished file."""
         self._done += 1
-        self._progress.advance(outcome.size_bytes, f"{self._done:,} of {count(self._all, 'file')}")
+        self._bytes += outcome.size_bytes
+        self._progress.reach(self._bytes, f"{self._done:,} of {count(self._all, 'file')}")
 
 
 def _meta(arguments: argparse.Namespace) -> dict[str, str]:
