@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TextIO
 
 from msgspec import Struct
 
 from spillscan.output import folders
-from spillscan.output.errors import UsageError
+from spillscan.output.errors import UsageError, nearest
 from spillscan.output.folders import DRAFT
 
 _DRAFT = f"{DRAFT}report-"
@@ -100,93 +102,81 @@ class Target(Struct, frozen=True):
     def write(self, text: str) -> None:
         """Write ``text`` atomically."""
         self.check()
-        draft = self.draft()
-        try:
-            draft.fill(lambda file: file.write(text))
-            draft.commit()
-        finally:
-            draft.discard()
+        _write([(self, [text])])
 
-    def draft(self) -> Draft:
-        """A temporary file for the text, before the target is touched."""
+    @contextmanager
+    def draft(self, pieces: Iterable[str | bytes]) -> Iterator[Callable[[], None]]:
+        """Write a text to a temporary file; yields the function that moves it to the target, or appends it."""
         import tempfile  # imported only by commands that write files
 
-        real = os.path.realpath(self.path)
-        try:
-            mode = os.stat(self.path).st_mode
-        except OSError:
-            mode = 0
+        mode = os.stat(self.path).st_mode if os.path.exists(self.path) else 0
         direct = bool(mode) and not stat.S_ISREG(mode)  # a device or pipe, which cannot be replaced
+        real = self.path if direct else os.path.realpath(self.path)  # a pipe of the shell's >(…) has no other name
+        with ExitStack() as stack:
+            with self._failing():
+                if self.append or direct:
+                    if stat.S_ISDIR(mode):
+                        raise IsADirectoryError(0, "is a folder")
+                    file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", newline=""))
+                    commit = partial(_append, file, real)
+                else:
+                    folder = os.path.dirname(real)
+                    folders.sweep(folder, lambda name: name.startswith(_DRAFT), older_than_seconds=_YOUNG_SECONDS)
+                    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_DRAFT)
+                    stack.callback(_remove, temporary)
+                    folders.hold(handle)
+                    file = stack.enter_context(open(handle, "w", encoding="utf-8", newline=""))
+                    commit = partial(_move, temporary, real)
+                _copy(pieces, file)
+                file.flush()
+            yield partial(self._commit, commit)
+
+    def _commit(self, commit: Callable[[], None]) -> None:
+        with self._failing():
+            commit()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Name the target in errors of the system."""
         try:
-            if self.append or direct:
-                if stat.S_ISDIR(mode):
-                    raise IsADirectoryError(0, "is a folder")
-                place = self.path if direct else real  # a pipe of the shell's >(…) has no other name
-                return Draft(self, place, tempfile.TemporaryFile("w+", encoding="utf-8", newline=""), None)
-            folder = os.path.dirname(real)
-            folders.sweep(folder, lambda name: name.startswith(_DRAFT), older_than_seconds=_YOUNG_SECONDS)
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=_DRAFT)
-            folders.hold(handle)
+            yield
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from error
-        return Draft(self, real, open(handle, "w", encoding="utf-8", newline=""), temporary)
 
 
-class Draft:
-    """Text being written for a :class:`Target`."""
+def _write(texts: Iterable[tuple[Target, Iterable[str | bytes]]]) -> None:
+    """Write all texts to temporary files before the first target is touched."""
+    with ExitStack() as stack:
+        for commit in [stack.enter_context(target.draft(pieces)) for target, pieces in texts]:
+            commit()
 
-    def __init__(self, target: Target, real: str, file: TextIO, temporary: str | None) -> None:
-        self._target = target
-        self._real = real
-        self._file = file
-        self._temporary = temporary
 
-    def fill(self, write: Callable[[TextIO], object]) -> None:
-        """Call ``write`` with the temporary file."""
+def _move(temporary: str, real: str) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(temporary, 0o666 & ~mask)
+    os.replace(temporary, real)
+
+
+def _remove(temporary: str) -> None:
+    with suppress(FileNotFoundError):  # moved
+        os.unlink(temporary)
+
+
+def _append(text: TextIO, real: str) -> None:
+    """Append a text to a file; a partial write is truncated again."""
+    text.seek(0)
+    with open(real, "ab", buffering=0) as file:
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        size = file.tell() if regular else 0
         try:
-            write(self._file)
-            self._file.flush()
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def commit(self) -> None:
-        """Move the text to its target."""
-        try:
-            if self._temporary is None:
-                self._append()
-                return
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, 0o666 & ~mask)
-            os.replace(self._temporary, self._real)
-            self._temporary = None
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def discard(self) -> None:
-        """Remove the temporary file, if not committed."""
-        self._file.close()
-        if self._temporary is not None:
-            os.unlink(self._temporary)
-            self._temporary = None
-
-    def _append(self) -> None:
-        """Append to the file; a partial write is truncated again."""
-        self._file.seek(0)
-        with open(self._real, "ab", buffering=0) as file:
-            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            size = file.tell() if regular else 0
-            try:
-                rest = memoryview(self._file.read().encode())
-                while rest:
-                    rest = rest[file.write(rest) :]
-            except OSError:
-                if regular:
-                    file.truncate(size)
-                raise
-
-    def _failed(self, error: OSError) -> UsageError:
-        return UsageError(f"cannot write {self._target.path}: {error.strerror}")
+            rest = memoryview(text.read().encode())
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError:
+            if regular:
+                file.truncate(size)
+            raise
 
 
 class Form(Struct, frozen=True):
@@ -213,11 +203,7 @@ def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
 def _form(text: str, names: Sequence[str]) -> Form:
     name, colon, path = text.partition(":")
     if name not in names:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"unknown format {name!r}", f"{hint}choose from {', '.join(names)}")
+        raise UsageError(f"unknown format {name!r}", nearest(name, names))
     if not colon:
         return Form(name, None)
     target = Target.parse(path)
@@ -229,18 +215,7 @@ def _form(text: str, names: Sequence[str]) -> Form:
 
 def put(forms: Sequence[Form], pieces: Callable[[Form], Iterable[str | bytes]]) -> None:
     """Write the ``pieces`` of each form to its target: all files first, then standard output."""
-    drafts: list[Draft] = []
-    try:
-        for form in forms:
-            if form.target is not None:
-                draft = form.target.draft()
-                drafts.append(draft)
-                draft.fill(lambda file, form=form: _copy(pieces(form), file))  # type: ignore[misc]
-        for draft in drafts:
-            draft.commit()
-    finally:
-        for draft in drafts:
-            draft.discard()
+    _write((form.target, pieces(form)) for form in forms if form.target is not None)
     for form in forms:
         if form.target is None:
             if form.name != "text" and hasattr(sys.stdout, "reconfigure"):  # text keeps the terminal's encoding
