@@ -5,10 +5,10 @@ thousand of these records, and none is part of a cycle: the garbage collector ne
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple
 
 Role = Literal["entry", "function", "unknown"]
 Confidence = Literal["certain", "ambiguous"]
@@ -86,12 +86,10 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
 
 def agreement(usages: Sequence[Usage]) -> Usage:
     """Metrics on which all ``usages`` (at least one) agree; the others are unknown."""
-    first = usages[0]
-    differing = [
-        name for name in Usage.__struct_fields__ if any(getattr(u, name) != getattr(first, name) for u in usages)
-    ]
-    unknown = {name: () if name == "unknown_clauses" else None for name in differing}
-    return replace(first, **unknown)
+    columns = zip(*map(astuple, usages), strict=True)
+    agreed = (column[0] if column.count(column[0]) == len(column) else None for column in columns)
+    values: dict[str, Any] = dict(zip(Usage.__struct_fields__, agreed, strict=True))
+    return Usage(**values | {"unknown_clauses": values["unknown_clauses"] or ()})
 
 
 NUMBERS = tuple(name for name in Usage.__struct_fields__ if name not in ("constant_bytes", "unknown_clauses"))

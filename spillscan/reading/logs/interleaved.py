@@ -56,15 +56,15 @@ def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage], *, complete:
         for kernel, usage in zip(kernels, uses, strict=True):
             kernel.usage = usage
         return
-    candidates = [_candidates(each, uses) for each in kernels]
-    sure = Counter(options[0] for options in candidates if options and len(set(options)) == 1)
+    candidates = [list(dict.fromkeys(_candidates(each, uses))) for each in kernels]
+    sure = Counter(options[0] for options in candidates if len(options) == 1)
     if complete and (not all(candidates) or sure - Counter(uses)):
         for kernel in kernels:  # a contradiction, so nothing derived from these lines is reliable
             kernel.reasons += ("interleaved output that fits no order of its lines",)
         return
     for kernel, options in zip(kernels, candidates, strict=True):
-        kernel.usage = agreement(list(dict.fromkeys(options))) if complete else NO_USAGE
-        if not complete or len(set(options)) > 1:
+        kernel.usage = agreement(options) if complete else NO_USAGE
+        if not complete or len(options) > 1:
             kernel.reasons += (_reason(options),)
 
 

@@ -128,9 +128,7 @@ class _Log:
                     continue
             if known and not _WRAPPED.match(text, end):
                 self._failures.look(seen, position, seen_line)
-                self._report(known, text[position:end].decode("utf-8", "replace").rstrip(), *self._default)
-                self._line += 1
-                position = seen = end
+                position = seen = self._take_known(known, text, position, end)
                 seen_line = self._line
                 continue
             hit = next_report.at(position) if self._line > 1 else position
@@ -245,6 +243,22 @@ class _Log:
             self._latest = steps
             position = block.end
         return position
+
+    def _take_known(self, known: Message, text: bytes, position: int, end: int) -> int:
+        """Take consecutive lines of known forms, the first at ``position``; return the position after them."""
+        writer, steps = self._default
+        self._report(known, text[position:end].decode("utf-8", "replace").rstrip(), writer, steps)
+        self._line += 1
+        while end and not writer.idle:
+            position, end = end, text.find(b"\n", end) + 1
+            line = text[position:end]
+            found = self._regular.get(line)
+            if found is None or (isinstance(found, Used) and _WRAPPED.match(text, end)):
+                return position
+            writer.feed(found, self._line, steps.current, line[:-1].decode("utf-8", "replace"))
+            self._recognised += 1
+            self._line += 1
+        return end
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, joined with the next if it was wrapped. Returns its message and how many lines it took.
