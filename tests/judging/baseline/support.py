@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import subprocess
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -13,8 +15,24 @@ from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Role, Usage
+from tests.conftest import ROOT
 
 EMPTY = Baseline()
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+    **{f"GIT_{who}_{what}": "a@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    **{f"GIT_CONFIG_{scope}": os.devnull for scope in ("GLOBAL", "SYSTEM")},
+    "PYTHONPATH": str(ROOT),
+}
+
+
+def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, check=False)
+
+
+def commit(folder: Path) -> None:
+    assert git(folder, "add", "-A").returncode == 0
+    assert git(folder, "commit", "-qm", "change", "--allow-empty").returncode == 0
 
 
 def kernel(
@@ -33,11 +51,6 @@ def kernel(
 
 def build(*kernels: Kernel) -> Build:
     return Build(kernels=kernels)
-
-
-def copies(spills: Iterable[tuple[int, int]], symbol: str = "_Z4gemmPf") -> Build:
-    """One kernel, compiled in several translation units."""
-    return build(*(kernel(symbol, each, unit=f"{unit}.o") for unit, each in enumerate(spills)))
 
 
 def limited(*launches: str, **keys: int | str) -> Policy:
@@ -65,10 +78,6 @@ def judged(of: Build, baseline: Baseline, policy: Policy | None = None) -> Basel
 def pruned(of: Build, old: Baseline, policy: Policy | None = None) -> Baseline:
     policy = policy or Policy()
     return prune(of, check(of, policy).findings, old, policy)
-
-
-def states(result: BaselineResult, rule: str = "") -> Sequence[str | None]:
-    return [finding.baseline_state for finding in result.findings if rule in ("", finding.rule)]
 
 
 def sized(of: Kernel, **metrics: int | None) -> Kernel:
