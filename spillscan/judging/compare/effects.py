@@ -32,16 +32,13 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     arch = after.key.arch
     if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
         return ()
-    sides = _launches(before, after, launches)
+    launched = _launches(before, after, launches)
     found = []
-    for name in judged_on(arch, devices):
-        if name is None:
-            continue
+    for name in filter(None, judged_on(arch, devices)):
         try:
-            device, gpu = resolve(name)
+            found.append(_effect(before, after, name, launched))
         except UsageError:  # an arch from a log, missing in the table
             continue
-        found.append(_effect(before, after, name, device, gpu, sides))
     return tuple(found)
 
 
@@ -67,35 +64,24 @@ def effect_metrics(found: Sequence[Effect]) -> Iterable[Delta]:
                 yield f"{name}{key}", before, after
 
 
-def _effect(
-    before: Kernel, after: Kernel, name: str, device: Device, gpu: Gpu | None, launched: tuple[Launch, Launch] | None
-) -> Effect:
-    reserved, on = _footprints(before.usage, after.usage, device, gpu)
+def _effect(before: Kernel, after: Kernel, name: str, launched: tuple[Launch, Launch] | None) -> Effect:
+    reserved, gpu = _footprints(before.usage, after.usage, *resolve(name))
     if launched is None:
-        open_launch = "how it is launched is not known in both builds"
-        return Effect(device=name, footprint_bytes=reserved, gpu=on, unknown=open_launch)
-    launch = launched[1]
+        unknown = "its launch is unknown, or differs between the builds"
+        return Effect(device=name, footprint_bytes=reserved, gpu=gpu, unknown=unknown)
     known = Effect(
         device=name,
-        threads_per_block=launch.threads_per_block,
-        dynamic_shared_bytes=launch.dynamic_shared_bytes,
-        launch_source=launch.source,
+        threads_per_block=launched[1].threads_per_block,
+        dynamic_shared_bytes=launched[1].dynamic_shared_bytes,
+        launch_source=launched[1].source,
         footprint_bytes=reserved,
-        gpu=on,
+        gpu=gpu,
     )
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
     if any(each.dynamic_shared_bytes is None for each in launched):
         return replace(known, unknown="its dynamic shared memory is unknown: --launch says it")
-    sides = [resident(side.usage, name, each) for side, each in zip((before, after), launched, strict=True)]
-    # If only one side reports barriers, the other's blocks are known only if barriers make no difference.
-    for at, side in enumerate((before, after)):
-        other = (before, after)[1 - at]
-        if side.usage.barriers is None and other.usage.barriers is not None:
-            without = resident(replace(other.usage, barriers=None), name, launched[1 - at])
-            if _blocks(without) != _blocks(sides[1 - at]):
-                sides[at] = None
-    old, new = sides
+    old, new = _residents(before.usage, after.usage, name, launched)
     return replace(
         known,
         resident_blocks=(_blocks(old), _blocks(new)),
@@ -103,6 +89,19 @@ def _effect(
         limiters=(_limiters(old, before), _limiters(new, after)),
         unknown="" if old and new else "one of the builds does not report its registers or barriers",
     )
+
+
+def _residents(before: Usage, after: Usage, name: str, launched: tuple[Launch, Launch]) -> list[Occupancy | None]:
+    """Occupancy of both sides. If only one reports barriers, the other's is known only if they make no difference."""
+    usages = before, after
+    found = [resident(usage, name, launch) for usage, launch in zip(usages, launched, strict=True)]
+    silent = [usage.barriers is None for usage in usages]
+    if silent[0] != silent[1]:
+        other = silent.index(False)
+        without = resident(replace(usages[other], barriers=None), name, launched[other])
+        if _blocks(without) != _blocks(found[other]):
+            found[1 - other] = None
+    return found
 
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
@@ -138,17 +137,12 @@ def _footprints(
 
     Both use the same kind of stack: that of the call tree if both report it, else their own frame.
     """
-    if before.cumulative_stack_bytes is not None and after.cumulative_stack_bytes is not None:
-        stacks = before.cumulative_stack_bytes, after.cumulative_stack_bytes
-    elif (
-        before.cumulative_stack_bytes is after.cumulative_stack_bytes
-        and before.stack_bytes is not None
-        and after.stack_bytes is not None
-    ):
-        stacks = before.stack_bytes, after.stack_bytes
-    else:
+    stacks = [usage.cumulative_stack_bytes for usage in (before, after)]
+    if stacks == [None, None]:
+        stacks = [usage.stack_bytes for usage in (before, after)]
+    if stacks[0] is None or stacks[1] is None:
         return (None, None), None
-    first, second = (footprint(device, stack, gpu) for stack in stacks)
+    first, second = footprint(device, stacks[0], gpu), footprint(device, stacks[1], gpu)
     return (first.total_bytes, second.total_bytes), first.gpu
 
 
@@ -176,8 +170,11 @@ def over_sizes(before: Kernel, after: Kernel, device: str) -> Sizes | None:
     """
     bounds = [side.launch_bounds.threads for side in (before, after) if side.launch_bounds is not None]
     most = min([LARGEST, *filter(None, bounds)])
-    figures = [(side.usage.registers, side.usage.shared_bytes, side.usage.barriers) for side in (before, after)]
-    return _over_sizes(figures[0], figures[1], device, most)
+    usages = [side.usage for side in (before, after)]
+    if None in [usage.barriers for usage in usages]:  # a value that only one side reports is no difference
+        usages = [replace(usage, barriers=None) for usage in usages]
+    taken = [(usage.registers, usage.shared_bytes, usage.barriers) for usage in usages]
+    return _over_sizes(taken[0], taken[1], device, most)
 
 
 _Taken = tuple[int | None, int | None, int | None]
@@ -186,8 +183,6 @@ _Taken = tuple[int | None, int | None, int | None]
 
 @lru_cache(maxsize=4096)
 def _over_sizes(before: _Taken, after: _Taken, device: str, most: int) -> Sizes | None:
-    if None in (before[2], after[2]):  # a value that only one side reports is no difference
-        before, after = (*before[:2], None), (*after[:2], None)
     allowed, lost = [], []
     for threads in sorted({*range(WARP_THREADS, most + 1, WARP_THREADS), most}):
         at = Launch(threads_per_block=threads, dynamic_shared_bytes=0, source="given")

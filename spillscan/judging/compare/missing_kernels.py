@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from spillscan.model import Build, Change, Gap, Kernel
 from spillscan.model.symbols import arch_family, natural
@@ -27,8 +27,20 @@ SHARE = 4
 _NAMED = 3
 """Kernels named in a message."""
 
-_Group = tuple[str, str | None]
-"""A unit and a family of archs."""
+_CODES = ("arch-missing", "unit-missing", "kernels-missing")
+
+
+class _Group(NamedTuple):
+    """Something that the newer build lacks, with its kernels."""
+
+    code: str
+    """Kind of gap."""
+    place: str = ""
+    """Unit; empty for the whole build."""
+    arch: str | None = None
+
+
+_UNKNOWN = _Group("kernels-missing")
 
 
 def nothing_in_common(base: Build, head: Build) -> list[Gap]:
@@ -53,15 +65,19 @@ def missing_kernels(changes: Iterable[Change], base: Build, head: Build) -> list
     if not gone or not head.kernels:
         return []
     places = _Places(base)
-    by_arch, by_unit, unknown = _unexplained(gone, base, head, places)
-    unknown = unknown if len({kernel.key.symbol for kernel in unknown}) > _few(base) else []
-    return [*_archs_missing(by_arch, places), *_units_missing(by_unit), *_kernels_missing(unknown, base)]
+    groups: dict[_Group, list[Kernel]] = defaultdict(list)
+    for group, kernel in _unexplained(gone, base, head, places):
+        groups[group].append(kernel)
+    few = _few(base)
+    return [
+        _gap(group, groups[group], base, places)
+        for group in sorted(groups, key=lambda group: _CODES.index(group.code))
+        if group.code != "kernels-missing" or len({kernel.key.symbol for kernel in groups[group]}) > few
+    ]
 
 
-def _unexplained(
-    gone: Sequence[Kernel], base: Build, head: Build, places: _Places
-) -> tuple[dict[_Group, list[Kernel]], dict[str, list[Kernel]], list[Kernel]]:
-    """Kernels whose arch is gone (by unit and arch), whose unit is gone (by unit), and whose unit is unknown.
+def _unexplained(gone: Sequence[Kernel], base: Build, head: Build, places: _Places) -> Iterator[tuple[_Group, Kernel]]:
+    """Kernels whose arch or unit is gone, or whose unit is unknown, each with what is missing.
     Kernels missing from a binary are deleted, since it contains all of its code; so are those missing from the report
     of a unit that was compiled again.
     """
@@ -72,26 +88,23 @@ def _unexplained(
     nameless = _holds_nameless(base, head)
     whole = all(kernel.origins and kernel.origins[0].format == "binary" for kernel in head.kernels)
     several = len({places.input(kernel) for kernel in base.kernels}) > 1
-    by_arch: dict[_Group, list[Kernel]] = defaultdict(list)
-    by_unit: dict[str, list[Kernel]] = defaultdict(list)
-    unknown: list[Kernel] = []
     for kernel in gone:
-        unit, family = places.unit(kernel), arch_family(kernel.key.arch)
+        unit, family, arch = places.unit(kernel), arch_family(kernel.key.arch), kernel.key.arch
         place = unit or (places.input(kernel) if several else "")
+        of_unknown = not whole and kernel.role != "function"
         if family not in families:
-            by_arch["", kernel.key.arch].append(kernel)
-        elif compiled_whole(unit_of(kernel), kernel.key.arch):
+            yield _Group("arch-missing", "", arch), kernel
+        elif compiled_whole(unit_of(kernel), arch):
             continue
         elif (place, family) in compiled:
-            if not unit and not whole and kernel.role != "function":
-                unknown.append(kernel)  # one log for many sources
+            if not unit and of_unknown:  # one log for many sources
+                yield _UNKNOWN, kernel
         elif place in units:
-            by_arch[place, kernel.key.arch].append(kernel)
+            yield _Group("arch-missing", place, arch), kernel
         elif place and not (unit and nameless):
-            by_unit[place].append(kernel)
-        elif not whole and kernel.role != "function":
-            unknown.append(kernel)
-    return by_arch, by_unit, unknown
+            yield _Group("unit-missing", place), kernel
+        elif of_unknown:
+            yield _UNKNOWN, kernel
 
 
 def _holds_nameless(base: Build, head: Build) -> bool:
@@ -103,12 +116,11 @@ def _holds_nameless(base: Build, head: Build) -> bool:
     for kernel in base.kernels:
         units[canonical(kernel.key.symbol)].add(kernel.key.unit)
     nameless = [kernel for kernel in head.kernels if not kernel.key.unit]
-    if len(nameless) == len(head.kernels):
-        return True
-    return any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
+    several = any(len(units[canonical(kernel.key.symbol)]) != 1 for kernel in nameless)
+    return several or len(nameless) == len(head.kernels)
 
 
-def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
+def _compiled(base: Build, head: Build, places: _Places) -> set[tuple[str, str | None]]:
     """Units of the base that the head compiled: those that it names, and those that have another name there.
 
     A unit has another name if the head has half of the kernels that only this unit had. In logs that name no units, the
@@ -116,27 +128,22 @@ def _compiled(base: Build, head: Build, places: _Places) -> set[_Group]:
     """
     owners: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for kernel in base.kernels:
-        owners[canonical(kernel.key.symbol), arch_family(kernel.key.arch)].add(places.of(kernel))
+        owners[_identity(kernel)].add(places.of(kernel))
+    alone: dict[tuple[str, str | None], set[object]] = defaultdict(set)
+    for identity, units in owners.items():
+        if len(units) == 1:
+            alone[min(units), identity[1]].add(identity)
     known = {places.of(kernel) for kernel in base.kernels}
-    stems = Counter(_stem(place) for place in known)
-    by_stem = {_stem(place): place for place in known if stems[_stem(place)] == 1}
-    own = Counter((unit, family) for (_, family), units in owners.items() for unit in units if len(units) == 1)
-    seen: dict[_Group, set[str]] = defaultdict(set)
-    # A module without kernels names no arch.
-    found: set[_Group] = {(unit, family) for unit in head.empty_units for family in _families(base)}
-    found |= {(by_stem[_stem(unit)], family) for unit, family in found if _stem(unit) in by_stem and unit not in known}
     theirs = _Places(head)
-    for kernel in head.kernels:
-        place, family = theirs.of(kernel), arch_family(kernel.key.arch)
-        found.add((place, family))
-        if place not in known:
-            symbol = canonical(kernel.key.symbol)
-            mine = owners.get((symbol, family), set())
-            if len(mine) == 1:
-                seen[next(iter(mine)), family].add(symbol)
-            if theirs.unit(kernel) and _stem(place) in by_stem:
-                found.add((by_stem[_stem(place)], family))
-    return found | {group for group, symbols in seen.items() if 2 * len(symbols) >= own[group] > 0}
+    found = {(theirs.of(kernel), arch_family(kernel.key.arch)) for kernel in head.kernels}
+    elsewhere = {_identity(kernel) for kernel in head.kernels if theirs.of(kernel) not in known}
+    # A module without kernels names no arch.
+    found |= {(unit, family) for unit in head.empty_units for family in _families(base)}
+    return found | {group for group, own in alone.items() if 2 * len(own & elsewhere) >= len(own)}
+
+
+def _identity(kernel: Kernel) -> tuple[str, str | None]:
+    return canonical(kernel.key.symbol), arch_family(kernel.key.arch)
 
 
 class _Places:
@@ -160,45 +167,35 @@ class _Places:
         return self.unit(kernel) or self.input(kernel)
 
 
-def _stem(unit: str) -> str:
-    """``gemm`` for ``obj/gemm.cu.o``."""
-    return PurePosixPath(unit).name.partition(".")[0]
-
-
 def _few(base: Build) -> int:
     """Number of kernels that may be gone if the compiled sources are unknown."""
-    return max(1, min(FEW, len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"}) // SHARE))
+    return max(1, min(FEW, len(_entries(base)) // SHARE))
+
+
+def _entries(build: Build) -> set[str]:
+    return {kernel.key.symbol for kernel in build.kernels if kernel.role != "function"}
 
 
 def _families(build: Build) -> set[str | None]:
     return set(map(arch_family, {kernel.key.arch for kernel in build.kernels}))
 
 
-def _archs_missing(groups: dict[_Group, list[Kernel]], places: _Places) -> Iterator[Gap]:
-    for (unit, arch), kernels in groups.items():
-        where = f"{unit} of the newer build" if unit else "the newer build"
+def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places) -> Gap:
+    by_arch = Counter(kernel.key.arch for kernel in kernels)
+    archs = ", ".join(f"{arch or 'arch unknown'}: {by_arch[arch]:,}" for arch in sorted(by_arch, key=natural))
+    if group.code == "arch-missing":
+        where = f"{group.place} of the newer build" if group.place else "the newer build"
         units = len({places.of(kernel) for kernel in kernels})
         among = f" in {count(units, 'unit')}" if units > 1 else ""
-        message = f"{where} has no kernel for {arch or 'an unknown arch'}: {_counted(kernels)}{among}"
-        yield _gap("arch-missing", message, kernels, (unit, arch or ""))
-
-
-def _units_missing(groups: dict[str, list[Kernel]]) -> Iterator[Gap]:
-    for unit, kernels in groups.items():
-        message = f"{unit} is not in the newer build: {_counted(kernels)} ({_by_arch(kernels)})"
-        yield _gap("unit-missing", message, kernels, (unit,))
-
-
-def _kernels_missing(kernels: Sequence[Kernel], base: Build) -> Iterator[Gap]:
-    if kernels:
-        every = len({kernel.key.symbol for kernel in base.kernels if kernel.role != "function"})
-        message = f"{_counted(kernels)}, of {every:,}, and no line says which sources were compiled"
-        yield _gap("kernels-missing", f"{message} ({_by_arch(kernels)})", kernels, ())
-
-
-def _gap(code: str, message: str, kernels: Sequence[Kernel], names: tuple[str, ...]) -> Gap:
+        message = f"{where} has no kernel for {group.arch or 'an unknown arch'}: {_counted(kernels)}{among}"
+    elif group.code == "unit-missing":
+        message = f"{group.place} is not in the newer build: {_counted(kernels)} ({archs})"
+    else:
+        every = len(_entries(base))
+        message = f"{_counted(kernels)}, of {every:,}, and no line says which sources were compiled ({archs})"
     origin = kernels[0].origins[0] if kernels[0].origins else None
-    return Gap(code=code, message=message, hides=("kernels",), origin=origin, names=tuple(filter(None, names)))
+    names = tuple(filter(None, (group.place, group.arch)))
+    return Gap(code=group.code, message=message, hides=("kernels",), origin=origin, names=names)
 
 
 def _counted(kernels: Sequence[Kernel]) -> str:
@@ -207,8 +204,3 @@ def _counted(kernels: Sequence[Kernel]) -> str:
     names = Names(symbols)
     named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
     return f"{count(len(symbols), 'kernel')} of the older one gone ({named}{more})"
-
-
-def _by_arch(kernels: Sequence[Kernel]) -> str:
-    counts = Counter(kernel.key.arch for kernel in kernels)
-    return ", ".join(f"{arch or 'arch unknown'}: {counts[arch]:,}" for arch in sorted(counts, key=natural))
