@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from spillscan.judging.compare.metrics import growth
 from spillscan.model import Change, Judged, Kernel, Launch, Level, Limit, Rule, Severity
+from spillscan.model.metrics import find_metric
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -128,6 +130,22 @@ def threshold(
         return {key: value}
 
     return Check(rule=rule, find=find, unknown=unknown, measure=measure)
+
+
+def delta(label: str, before: int, after: int, unit: str) -> str:
+    """``stack 0 → 64 B (+64)``."""
+    return f"{label} {before:,} → {after:,}{' ' if unit else ''}{unit} ({after - before:+,})"
+
+
+def changed(change: Change, names: Collection[str]) -> list[str]:
+    """``stack 0 → 64 B (+64)`` for each of these metrics that changed."""
+    chosen = ((find_metric(name), old, new) for name, old, new in change.metrics if name in names)
+    return [delta(metric.label, old or 0, new or 0, metric.unit) for metric, old, new in chosen]
+
+
+def grown(change: Change, names: Collection[str]) -> list[str]:
+    """:func:`changed` of the metrics that grew."""
+    return changed(change, [name for name in names if growth(change, name) > 0])
 
 
 def unlinked(kernel: Kernel, what: str) -> str:

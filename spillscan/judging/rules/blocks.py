@@ -62,16 +62,8 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Resources with which the launch fails; empty if it does not fail."""
-    if kernel.usage.registers is None:
-        return None
-    launch = terms.launch
-    taken = {
-        "registers": kernel.usage.registers,
-        "shared_bytes": (kernel.usage.shared_bytes or 0) + ((launch and launch.dynamic_shared_bytes) or 0),
-        "threads": launch.threads_per_block if launch else 0,
-    }
-    return taken if any(True for _ in _failing(kernel, terms)) else {}
+    """Number of failing launches, one per device."""
+    return None if kernel.usage.registers is None else {"failing": len([*_failing(kernel, terms)])}
 
 
 def _launch_from(launch: Launch, terms: Terms) -> str:
@@ -135,8 +127,13 @@ def _fails_now(change: Change, terms: Terms) -> Iterator[Said]:
     fails = _failing(change.after, terms)
     if change.before is None:
         yield from fails
-    elif not trade(change, terms) and not all(map(_still_launches, change.effects)):
+    elif not trade(change, terms) and any(old > new == 0 for old, new in _blocks(change)):
         yield from (each for each in fails if each.severity is None)
+
+
+def _blocks(change: Change) -> list[tuple[int, int]]:
+    """Blocks (before, after) on each device, as far as known."""
+    return [effect.blocks for effect in change.effects if effect.blocks is not None]
 
 
 def _traded(change: Change, terms: Terms) -> Iterator[Said]:
@@ -151,10 +148,6 @@ def _lost(change: Change, terms: Terms) -> Iterator[Said]:
         yield Said(f"loses blocks/SM: {'; '.join(lost)}")
 
 
-def _still_launches(effect: Effect) -> bool:
-    return effect.blocks is None or not effect.blocks[1] == 0 < effect.blocks[0]
-
-
 def trade(change: Change, terms: Terms) -> str:
     """Values that a change traded between spills and blocks; empty if it is no trade-off.
     Either spills end, at a known 0 B, and the kernel keeps a block and the minimum that the policy sets; or it could
@@ -165,7 +158,7 @@ def trade(change: Change, terms: Terms) -> str:
     if before is None or after is None or not known or before.spill_bounds is None or after.spill_bounds is None:
         return ""
     spilled, spills = sum(before.spill_bounds[0]), sum(after.spill_bounds[1])
-    pairs = [effect.blocks for effect in known if effect.blocks is not None]
+    pairs = _blocks(change)
     blocks = "; ".join(_both(effect) for effect in known if effect.blocks and effect.blocks[0] != effect.blocks[1])
     lost = [new for old, new in pairs if new < old]
     hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)

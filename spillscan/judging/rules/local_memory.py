@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules._declared import Check, Said, Terms
-from spillscan.model import Change, Delta, Kernel, Rule
-from spillscan.model.metrics import find_metric, value_of
+from spillscan.judging.rules._declared import Check, Said, Terms, grown
+from spillscan.model import Change, Kernel, Rule
+from spillscan.model.code import Traffic
 from spillscan.output.nouns import count
 
 LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
@@ -32,58 +32,40 @@ def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _more_loops(change: Change, terms: Terms) -> Iterator[Said]:
-    if grown := [each for each in _grown(change) if each[0] in _LOOPS]:
-        yield Said(f"spills more inside loops: {_rise(grown)}")
+    if more := grown(change, _LOOPS):
+        yield Said(f"spills more inside loops: {', '.join(more)}")
+
+
+def _accesses(kernel: Kernel | None) -> Traffic | None:
+    """Accesses to local arrays; ``None`` if the code was not read."""
+    return None if kernel is None or kernel.sass is None else kernel.sass.local.of("array")
 
 
 def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-    arrays = kernel.sass.local.of("array") if kernel.sass else None
+    arrays = _accesses(kernel)
     if arrays and arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
         text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
         yield Said(text, "note")
 
 
-def _moved(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     """Bytes accessed in local arrays."""
-    if kernel.sass is None:
-        return None
-    arrays = kernel.sass.local.of("array")
-    return {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+    arrays = _accesses(kernel)
+    return None if arrays is None else {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
 
 
 def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
     """More accesses to local arrays: a warning if there were none before, else a note."""
-    figures = _compared(change)
-    if grown := [each for each in _grown(change) if each[0] in _ARRAYS]:
-        first = all(old == 0 for name, old, _ in figures if name in _ARRAYS)
-        yield Said(f"uses more local arrays: {_rise(grown)}", None if first else "note")
+    if more := grown(change, _ARRAYS):
+        before = _accesses(change.before)
+        yield Said(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
 
 
-def _compared(change: Change) -> Sequence[Delta]:
-    """Metrics of both builds' code; none if one of them was not read."""
-    before, after = change.before, change.after
-    if before is None or after is None or before.sass is None or after.sass is None:
-        return ()
-    return [(name, value_of(name, before), value_of(name, after)) for name in (*_LOOPS, *_ARRAYS)]
-
-
-def _grown(change: Change) -> list[Delta]:
-    return [
-        (name, old, new) for name, old, new in _compared(change) if old is not None and new is not None and new > old
-    ]
-
-
-def _rise(metrics: Sequence[Delta]) -> str:
-    return ", ".join(
-        f"{find_metric(name).label} {old or 0:,} → {new or 0:,}{' B' if find_metric(name).unit else ''}"
-        for name, old, new in metrics
-    )
-
-
-def _lost(change: Change, names: Sequence[str]) -> bool:
+def _lost(change: Change, names: Collection[str]) -> bool:
     """Whether the newer code lacks one of these metrics, which the older has."""
-    return any(name in names and old is not None and new is None for name, old, new in _compared(change))
+    read = change.after is not None and change.after.sass is not None
+    return read and any(name in names and new is None for name, _, new in change.unknown)
 
 
 def _loops_unknown(change: Change, terms: Terms) -> str:
@@ -104,5 +86,5 @@ def _arrays_unknown(change: Change, terms: Terms) -> str:
 
 CHECKS = (
     Check(rule=LOOPS, find=_loops, measure=_in_loops, find_change=_more_loops, unknown_change=_loops_unknown),
-    Check(rule=ARRAYS, find=_arrays, measure=_moved, find_change=_more_arrays, unknown_change=_arrays_unknown),
+    Check(rule=ARRAYS, find=_arrays, measure=_bytes, find_change=_more_arrays, unknown_change=_arrays_unknown),
 )

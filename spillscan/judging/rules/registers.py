@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.effects import Sizes, over_sizes
+from spillscan.judging.compare.effects import over_sizes
 from spillscan.judging.compare.metrics import allocated, linked_apart
 from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
@@ -15,8 +15,6 @@ REGISTERS = Rule("registers", "error", needs=("registers",), limits=(Limit("max_
 GROWTH = Rule(
     "register-growth", "error", needs=("registers",), limits=(MAX_GROWTH,), recorded_as="registers", least="note"
 )
-_RUNS = 4
-"""Runs of block sizes named in a finding."""
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
@@ -34,45 +32,41 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     (:mod:`spillscan.judging.rules.blocks`).
     """
     known, most = _known(change), terms.limit(MAX_GROWTH)
-    if known is None or most is None or change.before is None or change.after is None:
+    if known is None or most is None or known[1] - known[0] <= most:
         return
-    before, after = known
-    if after - before <= most:
+    before, after = map(allocated, known)
+    text = f"uses more registers: {known[0]} → {known[1]} (+{known[1] - known[0]})"
+    if after == before:
+        yield Said(f"{text}, {after} allocated as before", "note")
         return
-    text = f"uses more registers: {before} → {after} (+{after - before})"
-    if allocated(after) == allocated(before):
-        yield Said(f"{text}, {allocated(after)} allocated as before", "note")
+    effects = change.effects
+    if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in effects):
         return
-    if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in change.effects):
-        return
-    text += f", {allocated(before)} → {allocated(after)} allocated"
-    sizes = [(effect.device, over_sizes(change.before, change.after, effect.device)) for effect in change.effects]
-    if sizes and all(each is not None and not each.lost for _, each in sizes):
+    text += f", {before} → {after} allocated"
+    lost = {effect.device: _lost(change, effect.device) for effect in effects}
+    if lost and not any(lost.values()):
         yield Said(f"{text}; no block size loses blocks/SM", "note")
-    elif sizes and all(effect.blocks for effect in change.effects):
-        still = ", ".join(
-            f"{count(effect.resident_blocks[1] or 0, 'block')}/SM on {effect.device}" for effect in change.effects
-        )
-        yield Said(f"{text}; keeps {still}", "warning")
-    elif not sizes or any(each is None or each.lost == each.allowed for _, each in sizes):
-        yield Said(text)
+    elif lost and all(effect.blocks for effect in effects):
+        kept = ", ".join(f"{count(e.resident_blocks[1] or 0, 'block')}/SM on {e.device}" for e in effects)
+        yield Said(f"{text}; keeps {kept}", "warning")
+    elif lost and _EVERY not in lost.values():
+        where = "; ".join(f"on {device} at {sizes}" for device, sizes in lost.items() if sizes)
+        yield Said(f"{text}; fewer blocks/SM {where}", "warning")
     else:
-        lost = "; ".join(f"on {device} at {_ranges(each)}" for device, each in sizes if each is not None and each.lost)
-        yield Said(f"{text}; fewer blocks/SM {lost} threads", "warning")
+        yield Said(text)
 
 
-def _ranges(sizes: Sizes) -> str:
-    """``96, 192 to 320``: the first runs of the allowed block sizes that lose blocks."""
-    runs: list[list[int]] = []
-    for at, threads in enumerate(sizes.allowed):
-        if threads in sizes.lost:
-            if runs and at and runs[-1][-1] == sizes.allowed[at - 1]:
-                runs[-1].append(threads)
-            else:
-                runs.append([threads])
-    named = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    rest = sum(map(len, runs[_RUNS:]))
-    return ", ".join(named[:_RUNS]) + (f" and {rest} other block sizes," if rest else "")
+_EVERY = "every block size"
+
+
+def _lost(change: Change, device: str) -> str:
+    """Block sizes that lose blocks, which a launch without them may have; empty if none does."""
+    assert change.before is not None
+    assert change.after is not None
+    sizes = over_sizes(change.before, change.after, device)
+    if sizes is None or sizes.lost == sizes.allowed:
+        return _EVERY
+    return f"{len(sizes.lost)} of {len(sizes.allowed)} block sizes (from {sizes.lost[0]} threads)" if sizes.lost else ""
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
@@ -80,16 +74,15 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
 
     Two disassemblies are not compared by registers, which they do not show, but by spills.
     """
-    if change.before is None or change.after is None:
+    before, after = change.before, change.after
+    if before is None or after is None or "function" in (before.role, after.role) or _known(change) is not None:
         return ""
-    if all(kernel.sass and kernel.usage.registers is None for kernel in (change.before, change.after)):
+    if all(kernel.sass and kernel.usage.registers is None for kernel in (before, after)):
         return ""
-    if "function" in (change.before.role, change.after.role) or _known(change) is not None:
-        return ""
-    for build, kernel in (("head", change.after), ("base", change.before)):
+    for build, kernel in (("head", after), ("base", before)):
         if kernel.usage.registers is None:
             return because(kernel, f"the {build} does not say how many registers it uses")
-    build = "head" if change.after.final is False else "base"
+    build = "head" if after.final is False else "base"
     return (
         f"relocatable code is not linked in the {build}: registers are final only after the link; give its log too "
         "(nvcc -Xnvlink -v)"

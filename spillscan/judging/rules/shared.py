@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import growth, moved_to_shared
-from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
+from spillscan.judging.rules._declared import Check, Said, Terms, because, changed, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import static_shared
 from spillscan.output.nouns import count
@@ -13,14 +13,8 @@ from spillscan.output.nouns import count
 SHARED = Rule("shared", "error", needs=("shared",), limits=(Limit("max_shared_bytes", "build"),))
 GROWTH = Rule("shared-growth", "note", needs=("shared",))
 SPILL = Rule("shared-spill", "note", needs=("shared",))
-_LABELS = {
-    "spill_store_bytes": ("spill stores", " B"),
-    "spill_load_bytes": ("spill loads", " B"),
-    "shared_spills": ("spills to shared memory", " instructions"),
-    "shared_bytes": ("shared memory", " B per block"),
-    "dynamic_shared_bytes": ("dynamic shared memory", " B per block"),
-}
 _SIZES = ("shared_bytes", "dynamic_shared_bytes")
+_SPILLS = ("spill_store_bytes", "spill_load_bytes", "shared_spills")
 
 
 def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
@@ -69,22 +63,12 @@ def _moved(change: Change, terms: Terms) -> Iterator[Said]:
     """Spills that moved from local to shared memory."""
     if moved_to_shared(change):
         moved = "moved" if growth(change, "shared_spills") > 0 else "may have moved"
-        yield Said(f"{moved} spills to shared memory ({', '.join(_parts(change).values())})")
+        yield Said(f"{moved} spills to shared memory: {', '.join(changed(change, (*_SPILLS, *_SIZES)))}")
 
 
 def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     if not moved_to_shared(change) and sum(growth(change, name) for name in _SIZES) > 0:
-        parts = _parts(change)
-        yield Said(f"uses more {', '.join(parts[name] for name in _SIZES if name in parts)}")
-
-
-def _parts(change: Change) -> dict[str, str]:
-    """Changes of spills and shared memory, as text by metric."""
-    return {
-        name: f"{_LABELS[name][0]}: {old or 0:,} → {new or 0:,}{_LABELS[name][1]}"
-        for name, old, new in change.metrics
-        if name in _LABELS
-    }
+        yield Said(f"needs more memory per block: {', '.join(changed(change, _SIZES))}")
 
 
 CHECKS = (

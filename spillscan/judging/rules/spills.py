@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
-from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.judging.rules._declared import Check, Said, Terms, delta
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Delta, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
@@ -64,37 +64,35 @@ def _first(change: Change, terms: Terms) -> Iterator[Said]:
         elif _spills_unknown(after, most):
             yield Said(f"is new and {_without_sum(after)}")
         return
-    pairs, grown = _grown(change, most)
-    if grown and not trade(change, terms):
-        if all(old == 0 for _, old, _ in pairs):
-            yield Said(f"spills more: {', '.join(grown)}")
+    spilled, more = _grown(change, terms)
+    if more and not spilled:
+        yield Said(f"spills more: {', '.join(more)}")
     elif before.spills == (0, 0) and _spills_unknown(after, most):
         yield Said("spills now, an unknown number of bytes")
 
 
 def _more(change: Change, terms: Terms) -> Iterator[Said]:
     """More stores or loads of a kernel that spilled before; a fall in one does not offset a rise in the other."""
+    spilled, more = _grown(change, terms)
+    if more and spilled:
+        yield Said(f"spills more: {', '.join(more)}")
+
+
+def _grown(change: Change, terms: Terms) -> tuple[bool, list[str]]:
+    """Whether it spilled before, and what grew by more than allowed: the kernel's own spills, else with its callees."""
     most = terms.limit(MAX_GROWTH)
-    if change.before is None or change.after is None or most is None:
-        return
-    pairs, grown = _grown(change, most)
-    if grown and not trade(change, terms) and any(old != 0 for _, old, _ in pairs):
-        yield Said(f"spills more: {', '.join(grown)}")
-
-
-def _grown(change: Change, most: int) -> tuple[list[Delta], list[str]]:
-    """(metrics, text of those that grew by more than ``most``): the kernel's own, else those with its callees."""
-    pairs: list[Delta] = []
+    if change.before is None or change.after is None or most is None or trade(change, terms):
+        return False, []
     for names in (_OWN, _TOGETHER):
         pairs = _pairs(change, names)
-        grown = [
-            f"{what} {before:,} → {after:,} B (+{after - before:,})"
+        more = [
+            delta(what, before, after, "B")
             for what, before, after in pairs
             if before is not None and after is not None and after - before > most
         ]
-        if grown:
-            return pairs, grown
-    return pairs, []
+        if more:
+            return any(before != 0 for _, before, _ in pairs), more
+    return False, []
 
 
 def _unknown_change(change: Change, terms: Terms) -> str:

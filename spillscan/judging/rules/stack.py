@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.metrics import growth
-from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
+from spillscan.judging.rules._declared import Check, Said, Terms, because, grown, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.output.nouns import size
 
 STACK = Rule("stack", "error", needs=("stack",), limits=(Limit("max_stack_bytes", "build"),))
 GROWTH = Rule("stack-growth", "warning", needs=("stack",), least="note")
-_LABELS = {"stack_bytes": "stack", "cumulative_stack_bytes": "call stack", "local_bytes": "local memory"}
+_SIZES = ("stack_bytes", "cumulative_stack_bytes", "local_bytes")
 
 
 def _deepest(kernel: Kernel, terms: Terms) -> int | None:
@@ -40,23 +39,19 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     """More stack: a warning beyond what the driver reserves anyway, else a note."""
-    grown = [
-        (_LABELS[name], f"{before:,} → {after:,} B (+{(after or 0) - (before or 0):,})")
-        for name, before, after in change.metrics
-        if name in _LABELS and growth(change, name) > 0
-    ]
-    if not grown:
+    more = grown(change, _SIZES)
+    if not more:
         return
-    if len(grown) > 1 and grown[1] == ("call stack", grown[0][1]):
-        del grown[1]
+    if more[1:2] == [f"call {more[0]}"]:
+        del more[1]
     usage = change.kernel.usage
-    text = f"uses more {', '.join(map(': '.join, grown))}"
+    text = f"needs more memory per thread: {', '.join(more)}"
     if max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0) <= INITIAL_STACK_BYTES:
         yield Said(text, "note")
         return
-    reserved = {e.gpu: size(e.footprint_bytes[1]) for e in change.effects if e.footprint_bytes[1] is not None}
-    where = ", ".join(f"{amount} on {gpu}" for gpu, amount in reserved.items())
-    yield Said(text + (f", reserves {where}" if where else ""))
+    sides = ((effect.gpu, effect.footprint_bytes[1]) for effect in change.effects)
+    reserved = ", ".join(f"{size(amount)} on {gpu}" for gpu, amount in sides if amount is not None)
+    yield Said(f"{text}, reserves {reserved}" if reserved else text)
 
 
 CHECKS = (

@@ -18,7 +18,9 @@ def table(name: str) -> Any:
     return yaml.load((ROOT / "tests" / "judging" / "rules" / f"{name}.yaml").read_bytes(), Loader=yaml.CSafeLoader)
 
 
-def sass(groups: list[tuple[Any, int, int]] | None = None, budgets: tuple[int, ...] = (), **more: Any) -> SassStats:
+def sass(
+    groups: list[tuple[Any, int, int]] | None = None, budgets: tuple[int, ...] = (), code_bytes: int = 144, **more: Any
+) -> SassStats:
     """Code with groups of (kind, depth, instructions), and roles of these registers."""
     local = LocalTraffic(kept=tuple((Group(kind, True, 4, depth, False), count) for kind, depth, count in groups or ()))
     roles = tuple(
@@ -26,7 +28,7 @@ def sass(groups: list[tuple[Any, int, int]] | None = None, budgets: tuple[int, .
         for at, asked in enumerate(budgets)
     )
     opcodes = (("USETMAXREG", len(budgets)),) if budgets else (("NOP", 9),)
-    return SassStats(instructions=9, code_bytes=144, opcodes=opcodes, local=local, roles=roles, **more)
+    return SassStats(instructions=9, code_bytes=code_bytes, opcodes=opcodes, local=local, roles=roles, **more)
 
 
 _TYPES: dict[str, Any] = {
