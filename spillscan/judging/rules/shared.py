@@ -68,7 +68,7 @@ def _moved(change: Change, terms: Terms) -> Iterator[Said]:
 
 def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     if not moved_to_shared(change) and sum(growth(change, name) for name in _SIZES) > 0:
-        yield Said(f"needs more memory per block: {', '.join(changed(change, _SIZES))}")
+        yield Said(f"needs more memory: {', '.join(changed(change, _SIZES))}")
 
 
 CHECKS = (

@@ -45,7 +45,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     if more[1:2] == [f"call {more[0]}"]:
         del more[1]
     usage = change.kernel.usage
-    text = f"needs more memory per thread: {', '.join(more)}"
+    text = f"needs more memory: {', '.join(more)}"
     if max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0) <= INITIAL_STACK_BYTES:
         yield Said(text, "note")
         return
