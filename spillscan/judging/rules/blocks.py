@@ -62,8 +62,14 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-    """Number of failing launches, one per device."""
-    return None if kernel.usage.registers is None else {"failing": len([*_failing(kernel, terms)])}
+    """Resources with which the launch fails; empty if it does not fail."""
+    if kernel.usage.registers is None:
+        return None
+    if not [*_failing(kernel, terms)]:
+        return {}
+    threads, dynamic = (terms.launch.threads_per_block, terms.launch.dynamic_shared_bytes) if terms.launch else (0, 0)
+    shared = (kernel.usage.shared_bytes or 0) + (dynamic or 0)
+    return {"registers": kernel.usage.registers, "shared_bytes": shared, "threads": threads}
 
 
 def _launch_from(launch: Launch, terms: Terms) -> str:
