@@ -346,7 +346,7 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((HEAD,), b"nothing to compare with"),
+        ((HEAD,), b"a diff needs two builds"),
         ((HEAD, "--by", "arch", "--fail-on", "error"), b"cannot have regressed"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
         ((BASE, HEAD, HEAD), b"3 builds; give BASE and HEAD"),
