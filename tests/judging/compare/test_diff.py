@@ -347,7 +347,7 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
     ("arguments", "why"),
     [
         ((HEAD,), b"a diff needs two builds"),
-        ((HEAD, "--by", "arch", "--fail-on", "error"), b"cannot have regressed"),
+        ((HEAD, "--by", "arch", "--fail-on", "error"), b"a regression needs two builds"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
         ((BASE, HEAD, HEAD), b"3 builds; give BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
