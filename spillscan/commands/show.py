@@ -152,7 +152,7 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     yield f"  {least}{peak.registers} registers live at {where}{held and '; ' + held}"
     style = style_of(None)
     width = max(min(style.width - 16, _CURVE), 8)
-    yield f"    by address  {spark(pressure.live.counts.tolist(), width, ascii_only=style.ascii_only)}"
+    yield f"    by address  {spark(pressure.live.counts, width, ascii_only=style.ascii_only)}"
     for number, (line, most) in enumerate(pressure.lines[: spillmap.TOP]):
         yield f"    {'by line' if not number else '':8}  {most:>4}  {spillmap.where(line)}"
     for number, each in enumerate(pressure.ranges[:_SHOWN]):
@@ -185,7 +185,7 @@ def source_lines(
         for slot in spillmap.slots(stats.local)
         for access in (*slot.stores, *slot.loads)
     }
-    live = pressure.live.counts.tolist()
+    live = pressure.live.counts
     width = max(map(len, (code.said[row] for row in shown)), default=0)
     last, at = -1, None
     yield "  source and machine code where it spills: address, loop depth, live registers"

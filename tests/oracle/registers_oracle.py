@@ -64,11 +64,6 @@ def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Pr
         yield from pressures(cubin)
 
 
-def number_of(row: np.ndarray) -> int:
-    """A set of registers as a number."""
-    return int.from_bytes(row.tobytes(), "little")
-
-
 def older_is_read(graph: Graph, rows: Sequence[Row], words: NDArray[np.int64], row: int, register: int) -> bool:
     """Whether some way from an instruction on reads what a register holds there. What a guard says of its predicate
     is kept in mind until that is written: where a guarded instruction does not replace the value, another one under the
@@ -116,11 +111,11 @@ def look_into(pressure: Pressure, rows: list[Row], words: NDArray[np.int64], tal
     if graph is None or len(sets) > _LOOKED_INTO or pressure.live.at_least:
         return
     rows = rows[: len(sets)]
-    more = [(at, number_of(sets[at]) & ~row.marks.every & _GENERAL) for at, row in enumerate(rows)]
+    more = [(at, sets[at] & ~row.marks.every & _GENERAL) for at, row in enumerate(rows)]
     places = [(at, register) for at, each in more if each for register in range(255) if each >> register & 1]
     theirs = max((row.marks.every & _GENERAL).bit_count() for row in rows)
-    tally["peaks higher"] += int(pressure.live.counts.max()) > theirs
-    for at in np.flatnonzero(pressure.live.counts > theirs).tolist():
+    tally["peaks higher"] += max(pressure.live.counts) > theirs
+    for at in (at for at, count in enumerate(pressure.live.counts) if count > theirs):
         theirs_here = rows[at].marks.every & _GENERAL
         mine = [register for place, register in places if place == at]
         if theirs_here.bit_count() + sum(older_is_read(graph, rows, words, at, each) for each in mine) > theirs:
@@ -141,12 +136,12 @@ def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], ta
         tally["instructions"] += 1
         tally["unknown"] += bool(effects.unknown[at])
         if code not in CALLS and not effects.unknown[at]:
-            own = number_of(effects.written[at]), number_of(effects.read[at])
+            own = effects.written[at], effects.read[at]
             tally["wrong"] += own != (written, read)
             if own != (written, read):
                 yield f"{row.text}: {own} and not {(written, read)}"
         if not calling:
-            mine = number_of(found.sets[at])
+            mine = found.sets[at]
             tally["live compared"] += 1
             tally["live equal"] += mine == every
             tally["live missing"] += bool(every & ~mine)
@@ -193,7 +188,7 @@ def one(library: Path, arch: int, nvdisasm: Path, instructions: int, skip: int) 
             if f"f{at}" not in shown:
                 continue
             words = np.frombuffer(code, "<i8")
-            effects = table.effects(words[0::2].copy(), words[1::2].copy())
+            effects = table.effects(int.from_bytes(code[at : at + 16], "little") for at in range(0, len(code), 16))
             opcodes = (words[0::2] & 0xFFF).tolist()
             if CALLS.isdisjoint(opcodes):
                 look_into(found, shown[f"f{at}"], words, tally)

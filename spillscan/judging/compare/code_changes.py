@@ -13,7 +13,6 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
 from spillscan.judging.compare.metrics import moved
@@ -218,7 +217,8 @@ def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hun
             names = [Counter(map(code.name, rows)) for code, rows in zip(sides, (old, new), strict=True)]
             contents = [_content(code, rows) for code, rows in zip(sides, (old, new), strict=True)]
             altered = Counter(name for name, _ in (contents[1] - contents[0]).elements())
-            live = [int(np.max(code.live[rows], initial=0)) for code, rows in zip(sides, (old, new), strict=True)]
+            places = zip(sides, (old, new), strict=True)
+            live = [max((code.live[row] for row in rows), default=0) for code, rows in places]
             found.append(
                 Hunk(
                     depth=depth,

@@ -10,16 +10,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText, SourceLine
 from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.register_tables import Registers, registers
+from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
@@ -60,7 +58,7 @@ class Code:
             raise ValueError(f"no table says what instructions of sm_{text.number} do")
         self.complete = None not in files
         """Whether there are tables of predicates and uniform registers, too; else no instruction is known in full."""
-        self._files = [(at, each) for at, each in enumerate(files) if each is not None]
+        self._files = [each for each in files if each is not None]
         try:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
         except zlib.error as error:
@@ -82,30 +80,21 @@ class Code:
 
     @cached_property
     def _words(self) -> list[int]:
-        lows, highs = (column.view(np.uint64).tolist() for column in self._code.words())
-        return [low | high << 64 for low, high in zip(lows, highs, strict=True)]
+        return self._code.integers()
 
-    def fields(self) -> Iterator[tuple[list[_Field], bool]]:
+    def fields(self) -> Iterator[tuple[list[Field], bool]]:
         """Register fields of each instruction, and whether tables describe all of it."""
-        number, words = self.text.number, self._code.words()
-        columns = [(file, each, *(column.tolist() for column in each.classes(*words))) for file, each in self._files]
-        found: dict[tuple[int, ...], list[_Field]] = {}
-        for row in range(self.rows):
-            classes = tuple(at[row] for _, _, at, _ in columns)
-            if classes not in found:
-                found[classes] = [
-                    each for file, known, at, _ in columns for each in _fields_of(file, known, at[row], number)
-                ]
-            yield found[classes], self.complete and not any(unknown[row] for _, _, _, unknown in columns)
+        for word in self._words:
+            found = [file.fields(word) for file in self._files]
+            yield [field for fields in found for field in fields or ()], self.complete and None not in found
 
     @cached_property
     def _register_bits(self) -> int:
         """All bits that may contain a register number."""
         bits = 15 << _BARRIER | 15 << _GUARD
-        for file, known in self._files:
-            for number in range(len(known.fields)):
-                for each in _fields_of(file, known, number, self.text.number):
-                    bits |= (1 << each.width) - 1 << each.at
+        for file in self._files:
+            for field in file.every_field():
+                bits |= (1 << field.width) - 1 << field.at
         return bits
 
     @cached_property
@@ -129,10 +118,11 @@ class Code:
                 none = (1 << field.width) - 1
                 number, first = word >> field.at & none, 256 * field.file
                 mask &= ~(none << field.at)
+                steps = [step for step in range(field.shape.bit_length()) if field.shape >> step & 1]
                 sides[field.writes].extend(
-                    [-1 - field.file] * len(field.shape)
+                    [-1 - field.file] * len(steps)
                     if number == none
-                    else [first + number + step for step in field.shape if number + step < none]
+                    else [first + number + step for step in steps if number + step < none]
                 )
                 if field.at != _GUARD or field.writes:
                     operands[field.writes].append(-1 - field.file if number == none else first + number)
@@ -176,11 +166,10 @@ class Code:
     def said(self) -> list[str]:
         """Text of each instruction as nvdisasm prints it, with addresses for labels: ``@!P0 LDG.E R8,
         desc[UR4][R2.64+0x10]``. If no table has its text, the registers written and read: ``LDL R8 ← R1``."""
-        lows, highs = (column.view(np.uint64).tolist() for column in self._code.words())
         texts, found = operand_text.table(self.text.number), []
         targets = self._code.targets(np.arange(self.rows)).tolist()
-        for each, low, high, target in zip(self.instructions, lows, highs, targets, strict=True):
-            word, text = low | high << 64, texts[low & 0xFFF]
+        for each, word, target in zip(self.instructions, self._words, targets, strict=True):
+            text = texts[word & 0xFFF]
             guard = word >> _GUARD & 15
             written, read = each.operands
             name = "PT" if each.guard is None else _register(each.guard)
@@ -205,11 +194,9 @@ class Code:
         return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
-    def live(self) -> NDArray[np.int64]:
+    def live(self) -> list[int]:
         """Number of live general registers at each instruction."""
-        if self.graph is None:
-            return np.zeros(self.rows, np.int64)
-        return live(self._files[0][1].effects(*self._code.words()), self.graph).counts
+        return [0] * self.rows if self.graph is None else live(self._files[0].effects(self._words), self.graph).counts
 
     @cached_property
     def sources(self) -> list[SourceLine | None]:
@@ -236,29 +223,3 @@ def _registers(numbers: Iterable[int]) -> str:
 
 
 _TRUE = (-2, -4)
-
-
-class _Field(NamedTuple):
-    """Register field of an instruction."""
-
-    file: int
-    """Register file, as an index of :data:`FILES`."""
-    at: int
-    """Lowest bit of the number."""
-    width: int
-    """Width in bits."""
-    shape: list[int]
-    """Registers accessed, as offsets from the named one."""
-    writes: bool
-
-
-def _width(file: str, arch: int) -> int:
-    """Width of a register-number field, in bits."""
-    if file in "PQ":
-        return 3
-    return 8 if file == "R" or arch >= 100 else 6
-
-
-def _fields_of(file: int, known: Registers, number: int, arch: int) -> list[_Field]:
-    width = _width(FILES[file], arch)
-    return [_Field(file, at, width, known.shapes[shape], bool(writes)) for at, shape, writes in known.fields[number]]

@@ -3,7 +3,8 @@ instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,9 @@ from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
 from spillscan.reading.machine.accesses import REGISTER_BYTES
-from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_slots
-from spillscan.reading.machine.liveness import INSTRUCTION, WORDS, Effects, Graph, Live, live
+from spillscan.reading.machine.live_values import SlotAccess, Value, in_registers, in_slots
+from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live, live
 
-_PLACES = [place for place in range(64 * WORDS) if place != 1]
-"""Places for slots in a set of registers, except the stack pointer's, which is live at the end."""
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
 """Mnemonics that copy, or put a constant into a register."""
 
@@ -71,7 +70,7 @@ class Pressure(NamedTuple):
     def lines(self) -> list[tuple[SourceLine, int]]:
         """Source lines with their maximum of live registers, highest first."""
         found: dict[SourceLine, int] = {}
-        for source, count in zip(self.sources, self.live.counts.tolist(), strict=True):
+        for source, count in zip(self.sources, self.live.counts, strict=True):
             if source is not None:
                 found[source] = max(found.get(source, 0), count)
         return sorted(found.items(), key=lambda line: -line[1])
@@ -82,23 +81,18 @@ class Pressure(NamedTuple):
         row = self.peak.address // INSTRUCTION
         found: dict[tuple[int, int], list[int]] = {}
         for register in (0, *range(2, MOST_REGISTERS)):  # R1 is the stack pointer
-            held = self.live.of(register)
-            if held[row]:
-                gaps = (~held).nonzero()[0]
-                at = int(gaps.searchsorted(row))
-                begin = int(gaps[at - 1]) + 1 if at else 0
-                end = int(gaps[at]) if at < len(gaps) else len(held)
-                found.setdefault((begin, end), []).append(register)
+            if self.live.sets[row] >> register & 1:
+                found.setdefault(self.live.range(register, row), []).append(register)
         ranges = [Range(tuple(names), *place, self.sources[place[0]]) for place, names in found.items()]
         return sorted(ranges, key=lambda each: -len(each.registers) * (each.end - each.begin))
 
     @property
     def peak(self) -> LivePeak:
         """First instruction with the maximum of live registers."""
-        counted = self.live.counts
-        row = int(counted.argmax())
+        counts = self.live.counts
+        row = counts.index(max(counts))
         return LivePeak(
-            registers=int(counted[row]),
+            registers=counts[row],
             address=row * INSTRUCTION,
             line=None,
             source=self.sources[row],
@@ -109,13 +103,14 @@ class Pressure(NamedTuple):
         """Maximum number of values live at once, in registers and in spill slots, which are live from a store to the
         last load: the registers that this order of instructions needs without spills. ``None`` if slots are unknown."""
         slots = self._slots(local)
-        return None if slots is None else int((self.live.counts + slots.counts).max())
+        return None if slots is None else max(map(add, self.live.counts, slots.counts))
 
     def values(self, local: LocalTraffic) -> tuple[int, list[Value]]:
         """Row of the instruction with the most live values, and these values; without those in spill slots if slots are
         unknown."""
         slots, counts = self._slots(local), self.live.counts
-        row = int((counts if slots is None else counts + slots.counts).argmax())
+        counts = counts if slots is None else [*map(add, counts, slots.counts)]
+        row = counts.index(max(counts))
         found = [*in_registers(self.live, self.effects, row, self._copies)]
         if slots is not None:
             found += in_slots(slots.at(row), slots.accesses, self.live, self.effects, row, self._copies)
@@ -137,42 +132,35 @@ class Pressure(NamedTuple):
             for access in spills
             if access.slot is not None
         ]
-        guarded = np.zeros(len(self.live.sets), bool)
-        guarded[[access.row for access, each in zip(accesses, spills, strict=True) if each.predicated]] = True
-        names = sorted({slot for access in accesses for slot in access.slots})
-        held = []
-        for first in range(0, len(names), len(_PLACES)):
-            places = zip(names[first:], _PLACES, strict=False)
-            bits = {slot: (place // 64, np.uint64(1 << place % 64)) for slot, place in places}
-            read, written = (np.zeros_like(self.live.sets) for _ in "rw")
-            for access in accesses:
-                for column, bit in (bits[slot] for slot in access.slots if slot in bits):
-                    (written if access.store else read)[access.row, column] |= bit
-            unknown = np.zeros(len(guarded), bool)
-            found = live(Effects(read, written, guarded & written.any(axis=1), unknown), self.graph)
-            held.append(Live(found.sets & ~(read | written), False))  # while stored or loaded it is in a register
-        return _Slots(accesses, names, held)
+        slots = sorted({slot for access in accesses for slot in access.slots})
+        bits = {slot: 1 << number for number, slot in enumerate(slots, 2)}
+        rows = len(self.live.sets)
+        effects = Effects([0] * rows, [0] * rows, [False] * rows, [False] * rows)
+        for access, spill in zip(accesses, spills, strict=True):
+            for slot in access.slots:
+                (effects.written if access.store else effects.read)[access.row] |= bits[slot]
+            effects.guarded[access.row] |= spill.predicated and access.store
+        columns = zip(live(effects, self.graph).sets, effects.read, effects.written, strict=True)
+        return _Slots(accesses, bits, [sets & ~(read | written) for sets, read, written in columns])
 
 
 class _Slots(NamedTuple):
     """Spill slots of a function."""
 
     accesses: Sequence[SlotAccess]
-    names: Sequence[tuple[int, int]]
-    held: Sequence[Live]
-    """Liveness of the slots, in batches of as many as a set has places."""
+    bits: Mapping[tuple[int, int], int]
+    """Bit of each slot; none is that of the stack pointer, which is live at the end."""
+    sets: list[int]
+    """Live slots, by instruction, without those that it stores or loads: their values are in registers."""
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> list[int]:
         """Number of live slots, by instruction."""
-        found: NDArray[np.int64] = sum((each.counts - each.of(1) for each in self.held), np.int64(0))  # type: ignore[arg-type]
-        return found
+        return [(each >> 2).bit_count() for each in self.sets]
 
     def at(self, row: int) -> Iterator[tuple[int, int]]:
         """Slots that are live at an instruction."""
-        for first, each in enumerate(self.held):
-            places = zip(self.names[first * len(_PLACES) :], _PLACES, strict=False)
-            yield from (name for name, place in places if int(each.sets[row, place // 64]) >> place % 64 & 1)
+        return (slot for slot, bit in self.bits.items() if self.sets[row] & bit)
 
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:
@@ -185,7 +173,7 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
             decoded = Decoded(function.code, opcodes, cubin.number)
             graph = decoded.graph(tuple(cubin.parts_of(function)), function=function.role == "function")
             if graph is not None and isinstance(decoded.code, Wide):
-                effects = known.effects(*decoded.code.words())
+                effects = known.effects(decoded.code.integers())
                 addresses = range(0, graph.rows * INSTRUCTION, INSTRUCTION)
                 sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
                 found = live(effects, graph)

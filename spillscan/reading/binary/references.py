@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spillscan.model.code import CodeText
 from spillscan.reading.binary.attribute_texts import attribute_texts
@@ -376,14 +375,13 @@ class _Indices:
         return {target // 16 for target in goes[np.isin(opcodes, _BRANCHES)].tolist()}
 
     @cached_property
-    def _writes(self) -> NDArray[np.uint64] | None:
+    def _writes(self) -> list[int] | None:
+        """Registers that each instruction may write; ``None`` if unknown."""
         known = registers(self._number)
         if known is None:
             return None
-        effects = known.effects(*self._code.words())
-        written: NDArray[np.uint64] = effects.written.copy()
-        written[effects.unknown] = ~np.uint64(0)
-        return written
+        effects = known.effects(self._code.integers())
+        return [-1 if unknown else written for written, unknown in zip(effects.written, effects.unknown, strict=True)]
 
     def before(self, row: int, register: int) -> int | None:
         """Constant in a register at an instruction; ``None`` if unknown."""
@@ -393,7 +391,7 @@ class _Indices:
         for at in range(row - 1, max(row - _REACH, -1), -1):
             if at + 1 in self._begins or self._names[at] in ("CALL", "RET", ""):
                 return None
-            if int(self._writes[at, register // 64]) >> register % 64 & 1:
+            if self._writes[at] >> register & 1:
                 low = int(lows[at])
                 if low & 0xFFFF == _MOVE or (low & 0xFFFF == _MULTIPLY and low >> 24 & 0xFF == 0xFF):
                     return low >> 32

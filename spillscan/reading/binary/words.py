@@ -51,6 +51,11 @@ class Wide:
         """Low words, and high words."""
         return self._lows, self._highs
 
+    def integers(self) -> list[int]:
+        """All words as numbers of 128 bits."""
+        lows, highs = (column.view(np.uint64).tolist() for column in (self._lows, self._highs))
+        return [low | high << 64 for low, high in zip(lows, highs, strict=True)]
+
     def rows_before(self, offset: int) -> int:
         """Instructions in the first ``offset`` bytes."""
         return offset // 16

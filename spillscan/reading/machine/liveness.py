@@ -15,80 +15,66 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spillscan.reading.machine.flow import Branch, Flow
 from spillscan.reading.machine.loops import Line, depths
 
-Sets = NDArray[np.uint64]
-"""One set of general registers per row: four words of 64 bits, the lowest register first."""
-
-WORDS = 4
 INSTRUCTION = 16
 """Bytes per instruction; only encodings of 128 bits have register tables."""
-_ALL = (1 << 64 * WORDS) - 1
 _STACK_POINTER = 1 << 1
-_BITS = np.array([number.bit_count() for number in range(256)], np.uint8)
 
 
 class Effects(NamedTuple):
-    """General registers read and written by each instruction of a function."""
+    """Sets of general registers read and written by each instruction of a function: bit n of a number is register n."""
 
-    read: Sets
-    written: Sets
-    guarded: NDArray[np.bool_]
+    read: list[int]
+    written: list[int]
+    guarded: list[bool]
     """Whether a predicate guards it."""
-    unknown: NDArray[np.bool_]
+    unknown: list[bool]
     """Whether no table describes its registers."""
-
-    def part(self, begin: int, end: int) -> Effects:
-        """Effects of the instructions from row ``begin`` to ``end``."""
-        rows = slice(begin, end)
-        return Effects(self.read[rows], self.written[rows], self.guarded[rows], self.unknown[rows])
 
 
 class Live(NamedTuple):
     """Live registers of one function."""
 
-    sets: Sets
+    sets: list[int]
     """By instruction: registers live before it, and those that it writes."""
     at_least: bool
     """Whether more may be live: after an instruction in no table, a call of code outside of the listing, a return to an
     unknown caller, or a branch with inferred targets."""
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> list[int]:
         """Number of live registers, by instruction."""
-        found: NDArray[np.int64] = _BITS[self.sets.view(np.uint8)].sum(axis=1, dtype=np.int64)
-        return found
+        return [each.bit_count() for each in self.sets]
 
-    def of(self, register: int) -> NDArray[np.bool_]:
-        """Whether one register is live, by instruction."""
-        found: NDArray[np.bool_] = self.sets[:, register // 64] >> np.uint64(register % 64) & np.uint64(1) != 0
-        return found
+    def range(self, register: int, row: int) -> tuple[int, int]:
+        """First row of the uninterrupted range before ``row`` in which a register is live, and the row after its end;
+        it ends at ``row`` if the register is not live there."""
+        begin = end = row
+        while begin > 0 and self.sets[begin - 1] >> register & 1:
+            begin -= 1
+        while end < len(self.sets) and self.sets[end] >> register & 1:
+            end += 1
+        return begin, end
 
 
 def live(effects: Effects, graph: Graph) -> Live:
     """Live registers of one function."""
-    read, written = _numbers(effects.read), _numbers(effects.written)
-    kept = [
-        _ALL if guarded else _ALL ^ number for guarded, number in zip(effects.guarded.tolist(), written, strict=True)
-    ]
+    read, sets = effects.read, effects.written.copy()
+    kept = [-1 if guarded else ~written for guarded, written in zip(effects.guarded, effects.written, strict=True)]
     blocks = [range(end - 1, begin - 1, -1) for begin, end in zip(graph.begins, graph.ends, strict=True)]
-    wanted, passing = [0] * len(blocks), [_ALL] * len(blocks)
+    wanted, passing = [0] * len(blocks), [-1] * len(blocks)
     for number, rows in enumerate(blocks):
         for row in rows:
             wanted[number] = wanted[number] & kept[row] | read[row]
             passing[number] &= kept[row]
-    sets = written
     for rows, after in zip(blocks, _after_blocks(wanted, passing, graph), strict=True):
         current = after
         for row in rows:
             current = current & kept[row] | read[row]
             sets[row] |= current
-    found = np.frombuffer(b"".join(each.to_bytes(8 * WORDS, "little") for each in sets), np.uint64)
-    return Live(found.reshape(-1, WORDS), graph.at_least or bool(effects.unknown.any()))
+    return Live(sets, graph.at_least or any(effects.unknown))
 
 
 class Graph:
@@ -143,11 +129,6 @@ class Graph:
                 node = line.before(address)
                 ways[node] = (*ways[node], *after.get(entries[number], ()))
         return ways
-
-
-def _numbers(sets: Sets) -> list[int]:
-    data = sets.tobytes()
-    return [int.from_bytes(data[at : at + 8 * WORDS], "little") for at in range(0, len(data), 8 * WORDS)]
 
 
 def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) -> list[int]:

@@ -61,7 +61,7 @@ def code_of(
 
 def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
     """Live registers by address; ``unit`` is the number of bytes per point."""
-    counts, peak = held.live.counts.tolist(), held.peak
+    counts, peak = held.live.counts, held.peak
     step = -(-len(counts) // POINTS)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     return {
@@ -90,7 +90,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
     and slot of a local-memory access. Per file: lines, with their text if known.
     """
     code = _readable(text)
-    shown = held.live.counts.tolist()[:INSTRUCTIONS]
+    shown = held.live.counts[:INSTRUCTIONS]
     names, ranks = held.opcodes
     said = code.said if code else [names[rank] if rank < len(names) else "?" for rank in ranks]
     depths = code.depths if code else [None] * len(held.sources)

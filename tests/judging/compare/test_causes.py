@@ -14,7 +14,7 @@ from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine
 from spillscan.model.units import Unit
 from spillscan.reading.binary.pressure import Pressure
-from spillscan.reading.machine.liveness import WORDS, Live
+from spillscan.reading.machine.liveness import Live
 from tests.conftest import ROOT
 from tests.reading.binary.support import nothing, stored
 
@@ -47,10 +47,8 @@ def kernel(
 
 def code(rows: list[tuple[SourceLine, int]], calls: int = 0) -> Pressure:
     """Instructions with their lines, and how many registers are live at each: those from R2 on."""
-    data = b"".join(((1 << live) - 1 << 2).to_bytes(8 * WORDS, "little") for _, live in rows)
-    sets = np.frombuffer(data, np.uint64).reshape(-1, WORDS)
     return Pressure(
-        Live(sets, False),
+        Live([(1 << live) - 1 << 2 for _, live in rows], False),
         [source for source, _ in rows],
         None,
         calls,

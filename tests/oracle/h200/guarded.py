@@ -49,7 +49,7 @@ def questions(file: Path, nvcc: str, nvdisasm: Path) -> Iterator[dict[str, Any]]
     from spillscan.reading.binary.pressure import pressures
     from spillscan.reading.binary.window import Window
     from spillscan.reading.machine.liveness import INSTRUCTION
-    from tests.oracle.registers_oracle import number_of, older_is_read
+    from tests.oracle.registers_oracle import older_is_read
 
     subprocess.run([*nvcc.split(), "-arch=sm_90", "-cubin", "-o", file, HERE / "guarded.cu"], check=True)
     contents = file.read_bytes()
@@ -62,7 +62,7 @@ def questions(file: Path, nvcc: str, nvdisasm: Path) -> Iterator[dict[str, Any]]
         highest = max(row.marks.every & (1 << 255) - 1 for row in rows).bit_length()
         for at in np.flatnonzero((words[0::2] & 0xFFF) == MARK).tolist():
             for register in range(highest):
-                ours, theirs = number_of(sets[at]) >> register & 1, rows[at].marks.every >> register & 1
+                ours, theirs = sets[at] >> register & 1, rows[at].marks.every >> register & 1
                 underway = rows[at - 1].marks.written >> register & 1  # a load in front would still write over it
                 if not theirs and not underway:
                     read = older_is_read(found.graph, rows, words, at, register)

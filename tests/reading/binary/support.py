@@ -6,8 +6,6 @@ import mmap
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import dumps as sass
@@ -18,7 +16,7 @@ from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
 from spillscan.reading.inputs import zstd
 from spillscan.reading.inputs.source import Source
-from spillscan.reading.machine.liveness import WORDS, Effects
+from spillscan.reading.machine.liveness import Effects
 from tests.conftest import FIXTURES
 
 FOLDER = FIXTURES / "binary"
@@ -88,5 +86,4 @@ def extract(data: bytes | mmap.mmap, member: int) -> bytes:
 
 def nothing(rows: int) -> Effects:
     """Of instructions that touch no register."""
-    sets, none = np.zeros((rows, WORDS), np.uint64), np.zeros(rows, bool)
-    return Effects(sets, sets, none, none)
+    return Effects([0] * rows, [0] * rows, [False] * rows, [False] * rows)

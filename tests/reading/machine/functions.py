@@ -65,7 +65,7 @@ def renamed(text: CodeText, random: Random) -> CodeText | None:
     maps = []
     for file in range(4):
         own = [(row, each) for row, (known, _) in enumerate(fields) for each in known if each.file == file]
-        most = max((max(each.shape, default=0) + 1 for _, each in own), default=1)
+        most = max((each.shape.bit_length() for _, each in own), default=1)
         size = 1 if file % 2 else next(each for each in (4, 8, 16, 32, 64, 128) if each >= most)
         used = {number - 256 * file for each in code.instructions for number in each.names if number // 256 == file}
         groups = sorted({number // size for number in used} - ({0} if file == 0 else set()))
@@ -80,7 +80,7 @@ def renamed(text: CodeText, random: Random) -> CodeText | None:
             number = words[row] >> each.at & none
             if number == none:
                 continue
-            if number % size + max(each.shape) >= size:
+            if number % size + each.shape.bit_length() > size:
                 return None
             words[row] = words[row] & ~(none << each.at) | mapping[number] << each.at
     return with_words(text, words)

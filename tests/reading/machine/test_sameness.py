@@ -72,7 +72,7 @@ def test_one_register_of_a_renamed_function_left_as_it_was_differs() -> None:
             for each in known:
                 mask = (1 << each.width) - 1 << each.at
                 number = 256 * each.file + (old[row] >> each.at & mask >> each.at)
-                if (old[row] ^ words[row]) & mask and times[number] > len(each.shape):
+                if (old[row] ^ words[row]) & mask and times[number] > each.shape.bit_count():
                     mutant = [*words]
                     mutant[row] = words[row] & ~mask | old[row] & mask
                     assert not equal(compared(text, with_words(new, mutant))), (name, row)

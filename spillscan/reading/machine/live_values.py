@@ -10,10 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spillscan.model.code import MOST_REGISTERS
 from spillscan.reading.machine.liveness import Effects, Live
 
 STACK_POINTER = 1
@@ -47,7 +43,7 @@ def in_registers(live: Live, effects: Effects, row: int, copies: Callable[[int],
 
 
 def in_slots(
-    held: Iterable[tuple[int, int]],
+    live_slots: Iterable[tuple[int, int]],
     accesses: Sequence[SlotAccess],
     live: Live,
     effects: Effects,
@@ -62,7 +58,7 @@ def in_slots(
             for slot, register in zip(access.slots, data[-len(access.slots) :], strict=False):
                 if access.row <= row or slot not in stores:
                     stores[slot] = access.row, register
-    for slot in held:
+    for slot in live_slots:
         if slot in stores:
             stored, register = stores[slot]
             made = _maker(live, effects, register, stored, copies)
@@ -71,24 +67,14 @@ def in_slots(
 
 def _maker(live: Live, effects: Effects, register: int, row: int, copies: Callable[[int], bool]) -> int | None:
     """Row of the instruction that makes a register's value; ``None`` if unknown."""
-    gaps = (~live.of(register)).nonzero()[0]
-    at = int(gaps.searchsorted(row))
-    begin = int(gaps[at - 1]) + 1 if at else 0
-    end = int(gaps[at]) if at < len(gaps) else len(live.sets)
-    writing = begin + _of(effects.written[begin:end], register).nonzero()[0]
-    if not len(writing):
+    begin, end = live.range(register, row)
+    writing = [at for at in range(begin, end) if effects.written[at] >> register & 1]
+    if not writing:
         return None
-    behind = int(writing.searchsorted(row, side="right"))
-    last = int(writing[max(behind - 1, 0)])
-    further = (each for each in writing[behind:].tolist() if not copies(each))
+    last = max((at for at in writing if at <= row), default=writing[0])
+    further = (at for at in writing if at > row and not copies(at))
     return next(further, last) if copies(last) else last
 
 
-def _of(sets: NDArray[np.uint64], register: int) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = sets[:, register // 64] >> np.uint64(register % 64) & np.uint64(1) != 0
-    return found
-
-
-def _numbers(registers: NDArray[np.uint64]) -> list[int]:
-    number = int.from_bytes(registers.tobytes(), "little")
-    return [register for register in range(MOST_REGISTERS) if number >> register & 1]
+def _numbers(registers: int) -> list[int]:
+    return [register for register in range(registers.bit_length()) if registers >> register & 1]

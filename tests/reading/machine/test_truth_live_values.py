@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from spillscan.reading.machine.held import SlotAccess, Value, in_registers, in_slots
+from spillscan.reading.machine.live_values import SlotAccess, Value, in_registers, in_slots
 from spillscan.reading.machine.liveness import Effects, Live
 from tests.reading.machine.test_liveness import sets
 
@@ -13,7 +12,7 @@ Rows = list[set[int]]
 
 
 def effects(read: Rows, written: Rows) -> Effects:
-    return Effects(sets(read), sets(written), np.zeros(len(read), bool), np.zeros(len(read), bool))
+    return Effects(sets(read), sets(written), [False] * len(read), [False] * len(read))
 
 
 @pytest.mark.parametrize(
