@@ -186,7 +186,7 @@ def source_lines(
         for access in (*slot.stores, *slot.loads)
     }
     live = pressure.live.counts
-    width = max(map(len, (code.said[row] for row in shown)), default=0)
+    width = max(map(len, (code.texts[row] for row in shown)), default=0)
     last, at = -1, None
     yield "  source and machine code where it spills: address, loop depth, live registers"
     for row in shown:
@@ -205,7 +205,7 @@ def source_lines(
             name = "spill" if access.kind == "spill" else f"local ({access.kind})"
             what = f"{name} {'store' if access.store else 'load'} {slots[access.address, access.store]}"
         loop = "?" if depth is None else str(depth or "")
-        yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.said[row]:{width}}  {what}".rstrip()
+        yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.texts[row]:{width}}  {what}".rstrip()
     if last + 1 < code.rows:
         yield f"    … {count(code.rows - last - 1, 'instruction')}"
     for line, said in advice.items():

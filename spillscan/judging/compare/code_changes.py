@@ -198,7 +198,7 @@ def _labelled(code: Code) -> list[str]:
     labels = {target: f"L{number}" for number, target in enumerate(known)}
     return [
         text if target is None else _ADDRESS.sub(labels[target], text)
-        for text, target in zip(code.said, targets, strict=True)
+        for text, target in zip(code.texts, targets, strict=True)
     ]
 
 

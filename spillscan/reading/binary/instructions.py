@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -112,7 +112,6 @@ class Code:
             reference = "; ".join(references.get(row, ()))
             somewhere = 0 if known else self._register_bits
             sides: tuple[list[int], list[int]] = [], []
-            operands: tuple[list[int], list[int]] = [], []
             mask, guard = _WHOLE, None
             for field in fields:
                 none = (1 << field.width) - 1
@@ -124,9 +123,7 @@ class Code:
                     if number == none
                     else [first + number + step for step in steps if number + step < none]
                 )
-                if field.at != _GUARD or field.writes:
-                    operands[field.writes].append(-1 - field.file if number == none else first + number)
-                elif number != none:
+                if field.at == _GUARD and not field.writes and number != none:
                     guard = first + number
             if opcode in _OF_PREDICATES:
                 some = word >> _SET_OF_PREDICATES & _MASK_OF_PREDICATES
@@ -157,30 +154,26 @@ class Code:
                     known=known and (opcode in _OF_PREDICATES or name not in ("P2R", "R2P")),
                     target=target,
                     guard=guard,
-                    operands=(tuple(operands[1]), tuple(operands[0])),
                 )
             )
         return found
 
     @cached_property
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         """Text of each instruction as nvdisasm prints it, with addresses for labels: ``@!P0 LDG.E R8,
-        desc[UR4][R2.64+0x10]``. If no table has its text, the registers written and read: ``LDL R8 ← R1``."""
-        texts, found = operand_text.table(self.text.number), []
+        desc[UR4][R2.64+0x10]``; ``LDL ?`` if no table has its text."""
+        tables, found = operand_text.table(self.text.number), []
         targets = self._code.targets(np.arange(self.rows)).tolist()
         for each, word, target in zip(self.instructions, self._words, targets, strict=True):
-            text = texts[word & 0xFFF]
-            guard = word >> _GUARD & 15
-            written, read = each.operands
-            name = "PT" if each.guard is None else _register(each.guard)
-            if text is not None:
-                operands = text.operands(word, target if each.target is None else each.target)
-                operands = f"{text.modifiers(word, 0)} {operands}" if operands else text.modifiers(word, 0)
+            text, guard = tables[word & 0xFFF], word >> _GUARD & 15
+            shown = each.name
+            if text is None:
+                shown = f"{shown} {operand_text.UNKNOWN}".strip()
             else:
-                sides = filter(None, (_registers(written), "←", _registers(read)))
-                operands = f" {' '.join(sides)}" + ("" if each.target is None else f" to {each.target:#06x}")
-            when = "" if guard == ALWAYS else f"@{'!' if guard > ALWAYS else ''}{name} "
-            found.append(f"{when}{each.name or '?'}{operands}")
+                operands = text.operands(word, target if each.target is None else each.target)
+                shown += text.modifiers(word, 0) + (f" {operands}" if operands else "")
+            name = "PT" if each.guard is None else f"{_PREFIXES[each.guard // 256]}{each.guard % 256}"
+            found.append(shown if guard == ALWAYS else f"@{'!' if guard > ALWAYS else ''}{name} {shown}")
         return found
 
     @cached_property
@@ -210,16 +203,4 @@ class Code:
 
 
 _PREFIXES = ("R", "P", "UR", "UP")
-
-
-def _register(number: int) -> str:
-    """Name of a register: ``R8``; ``RZ`` for a negative number, the constant register."""
-    return f"{_PREFIXES[number // 256]}{number % 256}" if number >= 0 else f"{_PREFIXES[-1 - number]}Z"
-
-
-def _registers(numbers: Iterable[int]) -> str:
-    """Names of registers: ``R8 R4 P0``; true predicates are left out."""
-    return " ".join(_register(number) for number in numbers if number not in _TRUE)
-
-
-_TRUE = (-2, -4)
+"""Beginnings of register names, by file."""

@@ -47,5 +47,3 @@ class Instruction(NamedTuple):
     """Byte offset of its branch target, or of the point of reconvergence."""
     guard: int | None
     """Predicate that decides whether it is executed."""
-    operands: tuple[tuple[int, ...], tuple[int, ...]]
-    """First registers of the fields that it writes and of those that it reads, without the guard."""
