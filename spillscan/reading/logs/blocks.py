@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import count, repeat
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,13 +27,8 @@ class Kernels(NamedTuple):
 
     end: int
     """Position after their last line."""
-    arch: str
-    symbols: list[str]
-    """Symbol of each kernel."""
-    usages: list[Usage]
-    """Values of each kernel; kernels with equal lines share one record."""
-    times: list[bytes]
-    """Compile time of each kernel in milliseconds, as printed; empty without compile times."""
+    records: list[Kernel]
+    """Records of the kernels; kernels with equal lines share their usage."""
     barriers: int
     """``barriers`` of the :class:`~spillscan.reading.logs.pending.Section` that their values imply."""
     linked: bool
@@ -42,24 +36,8 @@ class Kernels(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """Lines per kernel."""
-        return 5 if self.times else 4
-
-    def records(self, name: str, line: int, step: Step) -> list[Kernel]:
-        """Records of all kernels, printed during ``step`` from ``line`` of the input ``name`` on."""
-        times = map(float, self.times) if self.times else repeat(None)
-        arch, unit, source = self.arch, step.unit, step.source
-        return [
-            Kernel(
-                key=KernelKey(symbol=symbol, arch=arch, unit=unit),
-                role="entry",
-                usage=usage,
-                origins=(Origin(input=name, line=at),),
-                compile_ms=time,
-                source=source,
-            )
-            for symbol, usage, time, at in zip(self.symbols, self.usages, times, count(line, self.lines))
-        ]
+        """Number of their lines."""
+        return len(self.records) * (4 if self.records[0].compile_ms is None else 5)
 
 
 class Functions(NamedTuple):
@@ -76,71 +54,72 @@ _Figures = tuple[Usage, str, int, bool]
 
 
 class Blocks:
-    """Finds blocks of kernels in the texts of one log."""
+    """Finds blocks of kernels and device functions in the texts of one log."""
 
-    def __init__(self) -> None:
-        self._block = re.compile(grammar.kernel_block())
-        self._fields = _groups(self._block, _KERNEL_FIELDS)
+    def __init__(self, input_name: str) -> None:
+        self._input = input_name
+        self._kernel = re.compile(grammar.kernel_block())
+        self._kernel_fields = _groups(self._kernel, _KERNEL_FIELDS)
         self._function = grammar.pattern("ptxas", "function_block")
         self._function_fields = _groups(self._function, _FUNCTION_FIELDS)
         self._figures: dict[bytes, dict[bytes, _Figures]] = {}
         """Values by arch and by the stack and registers lines."""
-        self._ahead: re.Match[bytes] | None = None
-        """Match of the next kernel, if it ended the last block because its arch differs."""
 
-    def kernels(self, text: bytes, position: int) -> Kernels | None:
-        """Kernels that begin at ``position``; ``None`` if none does.
+    def match(self, text: bytes, position: int) -> re.Match[bytes] | None:
+        """Lines of the kernel or device function at ``position``; ``None`` if none begins there, or if its lines may
+        continue in the next text."""
+        match = self._kernel.match(text, position) or self._function.match(text, position)
+        return match if match is not None and match.end() < len(text) else None
 
-        Most of the time to read a log is spent here, so values that kernels share are parsed once for all of them.
-        """
-        block, match = self._block.match, self._ahead
-        if match is None or match.string is not text or match.start() != position:
-            match = block(text, position)
-        self._ahead = None
-        if match is None:
-            return None
-        size, fields = len(text), self._fields
-        symbols: list[str] = []
-        usages: list[Usage] = []
-        times: list[bytes] = []
-        known: dict[bytes, _Figures] = {}
-        target, of_arch, untimed, barriers, linked = "", b"", False, 0, False
+    def read(self, match: re.Match[bytes], line: int, step: Step) -> Kernels | Functions | None:
+        """The block that begins with ``match``, on ``line`` and printed during ``step``; ``None`` if its lines must be
+        read one by one."""
+        return self._kernels(match, line, step) if match.re is self._kernel else self._functions(match)
+
+    def _kernels(self, first: re.Match[bytes], line: int, step: Step) -> Kernels | None:
+        """Most of the time to read a log is spent here, so values that kernels share are parsed once for all of
+        them."""
+        match: re.Match[bytes] | None = first
+        text, position = first.string, first.start()
+        block, size, fields, name = self._kernel.match, len(text), self._kernel_fields, self._input
+        of_arch, of_time = first["ARCH"], first["MILLISECONDS"] is None
+        known = self._figures.setdefault(of_arch, {})
+        records: list[Kernel] = []
+        barriers, linked = 0, False
         while match is not None:
             symbol, arch, resources, time = match.group(*fields)
-            end = match.end()
-            if end == size:  # the block may go on in the next text
+            if match.end() == size or arch != of_arch or (time is None) != of_time:
                 break
-            if arch != of_arch:
-                if symbols:
-                    self._ahead = match
-                    break
-                of_arch, known = arch, self._figures.setdefault(arch, {})
             figures = known.get(resources) or self._whole(resources, arch, known)
             if figures is None:
                 break
-            if not symbols:
-                untimed = time is None
-            elif (time is None) != untimed:
-                break
             usage, target, shown, summed = figures
             barriers, linked = barriers | shown, linked | summed
-            symbols.append(symbol.decode())
-            usages.append(usage)
-            if not untimed:
-                times.append(time)
-            position = end
-            match = block(text, position)
-        return Kernels(position, target, symbols, usages, times, barriers, linked) if symbols else None
-
-    def functions(self, text: bytes, position: int) -> Functions | None:
-        """Device functions that begin at ``position``; ``None`` if none does."""
-        rows: list[tuple[str, Stack, float | None]] = []
-        while (match := self._function.match(text, position)) is not None and match.end() < len(text):
-            symbol, frame, stores, loads, time = match.group(*self._function_fields)
-            stack = _stack(frame, stores, loads)
-            rows.append((symbol.decode(), stack, None if time is None else float(time)))
+            records.append(
+                Kernel(
+                    key=KernelKey(symbol=symbol.decode(), arch=target, unit=step.unit),
+                    role="entry",
+                    usage=usage,
+                    origins=(Origin(input=name, line=line),),
+                    compile_ms=None if time is None else float(time),
+                    source=step.source,
+                )
+            )
+            line += 4 if time is None else 5
             position = match.end()
-        return Functions(position, rows) if rows else None
+            match = block(text, position)
+        return Kernels(position, records, barriers, linked) if records else None
+
+    def _functions(self, first: re.Match[bytes]) -> Functions:
+        match: re.Match[bytes] | None = first
+        text, position = first.string, first.start()
+        rows: list[tuple[str, Stack, float | None]] = []
+        while match is not None and match.end() < len(text):
+            symbol, frame, stores, loads, time = match.group(*self._function_fields)
+            rows.append((symbol.decode(), _stack(frame, stores, loads), None if time is None else float(time)))
+            position = match.end()
+            match = self._function.match(text, position)
+        return Functions(position, rows)
 
     def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
         """Parse a kernel's stack and registers lines and add them to ``known``; ``None`` if they are incomplete."""
@@ -158,8 +137,8 @@ class Blocks:
             spill_store_bytes=stack.spill_store_bytes,
             spill_load_bytes=stack.spill_load_bytes,
         )
-        found = known[resources] = usage, target, *shown_by(usage)
-        return found
+        figures = known[resources] = usage, target, *shown_by(usage)
+        return figures
 
 
 @lru_cache(maxsize=_MEMO_ENTRIES)

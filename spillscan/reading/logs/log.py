@@ -92,7 +92,7 @@ class _Log:
         self._gap = _Gap()
         self._cleaner = Cleaner()
         self._failures = Failures(name)
-        self._blocks = Blocks()
+        self._blocks = Blocks(name)
         self._regular = RegularLines()
         self._cut = ""
         self._unended = False
@@ -229,13 +229,15 @@ class _Log:
     def _take_blocks(self, text: bytes, position: int) -> int:
         """Take consecutive kernels and device functions from ``position`` on; return the position after them."""
         writer, steps = self._default
-        while block := self._blocks.kernels(text, position) or self._blocks.functions(text, position):
+        while match := self._blocks.match(text, position):
             first_line = self._line
             self._gap.close(steps, first_line)
+            block = self._blocks.read(match, first_line, steps.current)
+            if block is None:
+                break
             if isinstance(block, Kernels):
-                kernels = block.records(self._name, first_line, steps.current)
-                writer.blocks(kernels, steps.current, barriers=block.barriers, linked=block.linked)
-                self._line += block.lines * len(kernels)
+                writer.blocks(block.records, steps.current, barriers=block.barriers, linked=block.linked)
+                self._line += block.lines
             else:
                 self._line = writer.functions(block.rows, first_line, steps.current)
             self._recognised += self._line - first_line

@@ -54,8 +54,7 @@ def test_many_small_texts_are_read_as_one(seed: int, monkeypatch: pytest.MonkeyP
 def test_blocks_are_read_as_their_lines_are(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = read_text(FIXTURES / file).encode()
     whole = read(text)
-    for kind in ("kernels", "functions"):
-        monkeypatch.setattr(Blocks, kind, lambda *_: None)
+    monkeypatch.setattr(Blocks, "match", lambda *_: None)
     assert read(text) == whole
 
 
@@ -64,8 +63,7 @@ def test_the_parser_alone_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     paths = [path for folder in ("ptxas", "nvlink", "demo") for path in sorted((FIXTURES / folder).rglob("*.log"))]
     texts = [read_text(path).encode() for path in paths]
     before = [read(text) for text in texts]
-    for kind in ("kernels", "functions"):
-        monkeypatch.setattr(Blocks, kind, lambda *_: None)
+    monkeypatch.setattr(Blocks, "match", lambda *_: None)
     monkeypatch.setattr(parsing, "_regular", lambda _: [])
     monkeypatch.setattr(grammar, "choices", lambda *_: re.compile("(?!)"))
     for memo in (parsing._read, parsing.ptxas_message, parsing._clause):
