@@ -69,7 +69,7 @@ def test_workflows_hooks_and_the_action(place: Path) -> None:
     some = sized("what_got_worse and action or pre_commit", "what_got_worse or pre_commit")
     chosen = ("-k", some, "-c", ROOT / "pyproject.toml")
     options = ("-p", "no:cacheprovider", "--basetemp", place / "temp", "--rootdir", ROOT)
-    tests = ROOT / "tests" / "advice" / "test_gate_docs.py"
+    tests = ROOT / "tests" / "test_gate_docs.py"
     status, said = as_another(place, sys.executable, "-m", "pytest", *options, *chosen, tests)
     assert status == 0, said
     assert " passed" in said, said
