@@ -61,6 +61,8 @@ MISTAKES = [
     ("accept:\n- {rule: spill}\n", "2: accept: needs `reason`"),
     ("accept:\n- {rule: spil, reason: r}\n", "2: unknown rule 'spil'; did you mean spill?"),
     ("accept:\n- {gap: unknown-spill, reason: r}\n", "2: unknown gap 'unknown-spill'; did you mean unknown-spills?"),
+    ("accept:\n- {gap: interleaved, reason: r}\n", "2: unknown gap 'interleaved'"),
+    ("accept: {gap: unreadable}\n", "1: accept: expected a list, got a mapping"),
     ("accept:\n- {reason: r}\n", "2: an entry of accept needs `rule` or `gap`"),
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an entry of accept needs `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
