@@ -31,7 +31,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="policy file, or none (default: the nearest spillscan.yaml)")
     _options.add_set(
         parser,
-        "a key of the policy, over its file: max_registers=128, max_spill_bytes=none; `spillscan config` lists all",
+        "override a policy key: max_registers=128, max_spill_bytes=none; `spillscan config` lists all",
     )
 
 
