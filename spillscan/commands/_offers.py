@@ -177,7 +177,8 @@ def commands_for(
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
     able = bool(source) and not refusal(kernel, source)
     if able and not tried and "-" not in inputs and not no_step(kernel, launch):
-        words = ["advise", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
+        leading = inputs if source_of(kernel, databases_near(inputs)) else asked.inputs
+        words = ["advise", *leading, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
         yield shlex.join(["spillscan", *words])
     if able:
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches])

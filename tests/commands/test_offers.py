@@ -131,6 +131,18 @@ def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, named: str, tmp
     assert f"{cause}\n  next   spillscan show calls_one k.cubin.zst --arch sm_90a" in said
 
 
+@pytest.mark.parametrize("inputs", ["out lib/a.log", "out lib", "lib out/other.log"])
+def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path: Path) -> None:
+    (tmp_path / "a.cu").touch()
+    for folder, name in (("lib", "a.log"), ("out", "other.log")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(HEAD.read_text().replace("gemm", "gemm" if name == "a.log" else "mmeg"))
+    known = {"directory": str(tmp_path), "command": "nvcc -c a.cu -o lib/a.log", "file": "a.cu", "output": "lib/a.log"}
+    (tmp_path / "out" / "compile_commands.json").write_text(json.dumps([known]))
+    said = spillscan(tmp_path, f"spillscan check {inputs}")[1]
+    assert f"next   spillscan advise {inputs} --kernel" in said
+
+
 def test_callee_saved_registers_are_named(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
