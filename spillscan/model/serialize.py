@@ -273,8 +273,8 @@ def _kernel(found: KernelJson) -> Kernel:
 
 
 def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
-    for threads in () if bounds is None else (bounds.max_threads, bounds.required_threads):
-        if threads is not None and not 1 <= threads <= 1024:
+    for threads, most in () if bounds is None else ((bounds.max_threads, 1024), (bounds.required_threads, 1 << 32)):
+        if threads is not None and not 1 <= threads <= most:
             raise ValueError(f"launch bounds of {threads} threads")
     return bounds
 

@@ -103,6 +103,8 @@ class LaunchBounds(Struct, frozen=True, kw_only=True):
     """Most threads per block: first argument of ``__launch_bounds__``, ``.maxntid``."""
     required_threads: int | None = None
     """Exact number of threads per block: ``.reqntid``, ``__block_size__``."""
+    required_depth: int | None = None
+    """Depth (z) of the required block; ``None``: 1."""
     cluster_blocks: int | None = None
     """Exact number of blocks per cluster: ``.reqnctapercluster``, ``__cluster_dims__``."""
 
@@ -128,6 +130,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Preferred shared memory, percent of the SM's maximum; ``None`` without preference."""
     cluster_blocks: int = 1
     """Blocks per cluster; 1: no cluster."""
+    depth: int = 1
+    """Depth (z) of the block that the code requires; 1: no depth is known."""
     source: LaunchSource = "given"
     """Source of these values.
     ``given`` by a caller; the ``policy`` or its options; its ``override`` of the code; a ``profile``; the ``sidecar``

@@ -58,6 +58,10 @@ def preferred_shared_bytes(device: Device, carveout_percent: int | None, prefere
     return most
 
 
+DEEPEST_BLOCK = 64
+"""Largest z dimension of a block on every device (CUDA C++ Programming Guide); x and y may have all threads."""
+
+
 # ---- the formula --------------------------------------------------------------------------------------------------
 
 
@@ -71,7 +75,7 @@ def resident(configuration: Configuration) -> Occupancy:
     by_warps = device.max_warps_per_sm // warps
     if caching != "off":  # partitioned caching: a block uses only half the SM
         by_warps = device.max_warps_per_sm // 2 // warps * 2
-    if configuration.threads_per_block > device.max_threads_per_block:
+    if configuration.threads_per_block > device.max_threads_per_block or configuration.depth > DEEPEST_BLOCK:
         by_warps = 0
     by_shared, allocated, per_sm = _shared_limit(configuration)
     limits: dict[Limiter, int | None] = {
@@ -165,7 +169,9 @@ def _share(available: int, used: int) -> int | None:
 def _reasons(configuration: Configuration, limits: Mapping[Limiter, int | None]) -> tuple[str, ...]:
     device = configuration.device
     reasons = []
-    if limits["warps"] == 0:
+    if configuration.depth > DEEPEST_BLOCK:
+        reasons.append(f"{configuration.depth:,} threads in z: a block has at most {DEEPEST_BLOCK}")
+    elif limits["warps"] == 0:
         reasons.append(
             f"{configuration.threads_per_block:,} threads: a block has at most {device.max_threads_per_block:,}"
         )
@@ -260,6 +266,7 @@ def launched(
             device=device,
             registers=registers,
             threads_per_block=launch.threads_per_block,
+            depth=launch.depth,
             static_shared_bytes=static_shared_bytes,
             dynamic_shared_bytes=launch.dynamic_shared_bytes or 0,
             max_dynamic_shared_bytes=launch.max_dynamic_shared_bytes,

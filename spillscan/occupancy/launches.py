@@ -46,6 +46,8 @@ def settled(kernel: Kernel, given: Launch | None) -> Launch | None:
         return kernel.launch or of_bounds(kernel)
     if (code := overruling(kernel, given)) is not None:
         given = replace(given, threads_per_block=code.threads_per_block, source=code.source)
+    if given.source != "override" and kernel.launch_bounds is not None and kernel.launch_bounds.required_depth:
+        given = replace(given, depth=kernel.launch_bounds.required_depth, source="required")
     if given.dynamic_shared_bytes is not None:
         return given
     if kernel.launch is not None:
@@ -78,6 +80,7 @@ def of_bounds(kernel: Kernel) -> Launch | None:
         threads_per_block=bounds.threads,
         dynamic_shared_bytes=0 if kernel.dynamic_shared is False else None,
         cluster_blocks=bounds.cluster_blocks or 1,
+        depth=bounds.required_depth or 1,
         source="required" if bounds.required_threads else "bounds",
     )
 

@@ -27,6 +27,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """32-bit registers per thread."""
     threads_per_block: int
     """Threads per block."""
+    depth: int = 1
+    """Depth (z) of the block."""
     static_shared_bytes: int = 0
     """Static shared memory, bytes per block, without the driver's reserve."""
     dynamic_shared_bytes: int = 0

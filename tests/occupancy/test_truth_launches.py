@@ -55,6 +55,7 @@ def test_who_says_it(
         (LaunchBounds(max_threads=256), 256, 1, "bounds"),
         (LaunchBounds(max_threads=256, cluster_blocks=4), 256, 4, "bounds"),
         (LaunchBounds(max_threads=256, required_threads=256), 256, 1, "required"),
+        (LaunchBounds(required_threads=4096), 4096, 1, "required"),
     ],
 )
 def test_bounds_promise(bounds: LaunchBounds, threads: int | None, cluster: int | None, source: str | None) -> None:
@@ -87,3 +88,19 @@ def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic
 def test_what_is_no_launch(text: str) -> None:
     with pytest.raises(UsageError):
         parse_launch(text)
+
+
+@pytest.mark.parametrize(
+    ("said", "depth", "source"),
+    [
+        (None, 128, "required"),
+        (Launch(threads_per_block=128, source="policy"), 128, "required"),
+        (Launch(threads_per_block=64, source="policy"), 128, "required"),
+        (Launch(threads_per_block=64, source="override"), 1, "override"),
+    ],
+)
+def test_a_required_block_keeps_its_depth(said: Launch | None, depth: int, source: str) -> None:
+    deep = replace(KERNEL, launch_bounds=LaunchBounds(required_threads=128, required_depth=128))
+    found = settled(deep, said)
+    assert found is not None
+    assert (found.depth, found.source) == (depth, source)

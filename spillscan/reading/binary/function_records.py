@@ -220,9 +220,12 @@ def bounds_of(info: FunctionInfo) -> LaunchBounds | None:
     """Launch bounds in a function's attributes; ``None`` if there are none."""
     if not (info.max_threads or info.required_threads or info.cluster_blocks):
         return None
+    required = _product(info.required_threads, _MOST_REQUIRED)
+    depth = info.required_threads[2] if required and info.required_threads else 1
     return LaunchBounds(
         max_threads=_product(info.max_threads, LARGEST_BLOCK),
-        required_threads=_product(info.required_threads, _MOST_REQUIRED),
+        required_threads=required,
+        required_depth=depth if depth > 1 else None,
         cluster_blocks=_product(info.cluster_blocks, LARGEST_CLUSTER),
     )
 

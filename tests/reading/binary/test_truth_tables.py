@@ -205,7 +205,11 @@ BOUNDS = [
     (FunctionInfo(None, None, (2, 2, 1)), LaunchBounds(cluster_blocks=4), "of a cluster, blocks"),
     (FunctionInfo((1024, 1, 1)), LaunchBounds(max_threads=1024), "the most of a block"),
     (FunctionInfo((1025, 1, 1)), LaunchBounds(), "no block has more: not known"),
-    (FunctionInfo(None, (64, 64, 2)), LaunchBounds(required_threads=8192), "required, and no launch succeeds"),
+    (
+        FunctionInfo(None, (64, 64, 2)),
+        LaunchBounds(required_threads=8192, required_depth=2),
+        "required, and no launch succeeds",
+    ),
     (FunctionInfo(None, (1 << 16, 1 << 16, 2)), LaunchBounds(), "damage"),
     (FunctionInfo((0, 1, 1)), LaunchBounds(), "none has 0"),
     (FunctionInfo(None, None, (17, 1, 1)), LaunchBounds(), "no device takes so many blocks"),
