@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.commands._baseline import DEFAULT_FILE, Gate
 from spillscan.judging.policy import Policy
+from spillscan.judging.rules.blocks import FAILS
 from spillscan.judging.rules.stack import STACK
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.patterns import names_of
@@ -46,10 +47,11 @@ def acceptance(finding: Finding) -> str:
     return f"{{{', '.join(said)}}}"
 
 
-def not_checked(build: Build, policy: Policy) -> Iterator[str]:
-    """Data missing from the input that no limit of the policy needs."""
+def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) -> Iterator[str]:
+    """Data missing from the input that no limit of the policy needs; a kernel that cannot launch has no blocks."""
+    never = {id(each.kernel) for each in findings if each.rule == FAILS.id}
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
-    unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None]
+    unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None and id(kernel) not in never]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
     limited = [kernel for kernel in kernels if policy.terms_of(kernel).limit(*STACK.limits) is not None]

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         report = _offers.with_ways(report, _offers.Asked.by(arguments, inputs), policy)
     accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
-    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy)))
+    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, held.findings)))
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)

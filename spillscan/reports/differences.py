@@ -46,9 +46,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     changes = report.changes
     yield from pairings.toolkits(report)
     if not changes:
-        kernels = count(len(report.build.kernels), "kernel")
-        arches = words.arches_of(report.build)
-        yield f"0 changes in {kernels}{', as far as known' if report.gaps else ''}{'; ' if arches else ''}{arches}"
+        yield f"0 changes in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
         yield from pairings.other_code(report)
         yield from code_changes.text_lines(report, style)
         yield from listing.verdict_lines(report, style, words.counted(report))

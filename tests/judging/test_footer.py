@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.commands._footer import not_checked
 from spillscan.judging.policy import Policy
 from spillscan.judging.policy.reading import from_options
+from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from tests.conftest import FIXTURES, run, sized
 
@@ -100,6 +102,12 @@ def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], s
     found = [*not_checked(Build(kernels=tuple(kernels)), Policy((from_options({}, (), launches),)))]
     assert len(found) == len(said)
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
+
+
+def test_blocks_of_a_kernel_that_cannot_launch_are_no_open_end() -> None:
+    build = Build(kernels=(replace(kernel(), usage=Usage(registers=32, shared_bytes=300_000)),))
+    policy = Policy((from_options({}, (), ()),))
+    assert [*not_checked(build, policy, check(build, policy).findings)] == []
 
 
 def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:

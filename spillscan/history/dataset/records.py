@@ -129,7 +129,7 @@ def parsed(data: bytes | str, path: str) -> Commit:
         if version != schema.VERSION:
             raise InputError(
                 f"{path} was written with version {version} of the schema; this spillscan reads {schema.VERSION}",
-                "use that spillscan, or audit the inputs again",
+                "`spillscan history audit INPUT… --dataset NEW` makes a new dataset",
             )
         if record.get(_DIGEST) != _digest(record):
             raise ValueError("its digest is another")

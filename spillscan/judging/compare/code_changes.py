@@ -98,12 +98,12 @@ def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText
                 hunks = _hunks(sides, (before, after))
                 reasons = [_instructions(sides, hunks, len(compared.differing)), *reasons]
                 lines = tuple(_diff(sides)) if text else ()
-                return _Result("differs", tuple(reasons), tuple(hunks[:_MOST_HUNKS]), lines)
+                return _Result("differs", tuple(dict.fromkeys(reasons)), tuple(hunks[:_MOST_HUNKS]), lines)
             renamed = compared.renamed
             doubts += [compared.unknown] if compared.unknown else []
     doubts += dict.fromkeys(unknown)
     if reasons:
-        return _Result("differs", tuple(reasons))
+        return _Result("differs", tuple(dict.fromkeys(reasons)))
     if doubts:
         return _Result("not compared", tuple(doubts))
     return _Result("identical", ("registers renamed",) if renamed else ())

@@ -169,9 +169,9 @@ def table(node: Node, kind: type[T], name: str = "") -> T:
         raise node.error(f"{name}expected a mapping, got {described(node.value)}")
     for key, each in node.value.items():
         if key not in known:
-            raise each.error(
-                f"unknown key {described(key)}", nearest(key, known) or "`spillscan config` lists the keys"
-            )
+            above = {field.name for field in msgspec.structs.fields(KernelEntry)} if kind is LaunchEntry else ()
+            hint = f"{key} belongs to the entry of kernels, beside launch" if key in above else nearest(key, known)
+            raise each.error(f"unknown key {described(key)}", hint or "`spillscan config` lists the keys")
         if key in _TABLES and isinstance(each.value, list):
             for inner in each.value:
                 table(inner, _TABLES[key], f"{key}: ")

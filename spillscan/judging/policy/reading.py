@@ -59,10 +59,12 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
     root = next((each for each in folders if os.path.exists(os.path.join(each, ".git"))), folders[0])
     for each in folders[: folders.index(root) + 1]:
         path = os.path.relpath(os.path.join(each, NAME))
+        if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
+            raise UsageError(
+                f"{other} is not read", f"{'merge it into' if os.path.lexists(path) else 'rename it to'} {NAME}"
+            )
         if os.path.lexists(path):
             return path
-        if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
-            raise UsageError(f"{other} is not read", f"rename it to {NAME}")
     return None
 
 

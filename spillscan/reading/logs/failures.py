@@ -34,7 +34,7 @@ from spillscan.model.gaps import KINDS
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
-from spillscan.reading.logs.parsing import ptxas_message
+from spillscan.reading.logs.parsing import CALLS_WIDER, ptxas_message
 from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
@@ -42,6 +42,8 @@ _REBUILDS = (b"] ", b" -c ", b" -o ")
 """One of these is in every line that announces a step."""
 _MOST_SUBJECTS = 200
 _MOST_REPORTED = 10
+_LONGEST_LIST = 2000
+"""Characters from which on no more callers are named."""
 
 _OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp")
@@ -102,6 +104,7 @@ class Failures:
         self._deepest = 0  # level of make at which a step failed
         self._begun: dict[str, dict[str, int]] = {}  # failed name -> path built again -> last line
         self._ninja: Failure | None = None  # the step whose output follows
+        self._wide: tuple[int, Failure] | None = None  # last line on a callee with too many registers, and its step
         self._understood: set[int] = set()
         self._suspected = False  # something failed, but no message names it yet
 
@@ -125,7 +128,16 @@ class Failures:
     def error(self, text: str, position: int, line: int) -> None:
         """Record an error of ptxas or nvlink on ``line``, at this position of the block."""
         self._understood.add(line)
-        self._detail(Failure(line, text[:300]), "error", position)
+        wide = CALLS_WIDER in text
+        if wide and self._wide is not None and line == self._wide[0] + 1:
+            failure = self._wide[1]
+            if len(failure.text) < _LONGEST_LIST:
+                failure.text += f"; {text[:300]}"
+        else:
+            failure = Failure(line, text[:300])
+            self._detail(failure, "error", position)
+            failure = self._ninja or failure
+        self._wide = (line, failure) if wide else None
 
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """Gaps in a log of ``lines`` lines, whose last report of a compiler is on ``last_report``."""

@@ -43,6 +43,7 @@ from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefi
 _TOOLS = Words(
     b"ptxas",
     b"info    : ",
+    b"nvlink error",
     b"bytes stack frame",
     b"Compiling entry function",
     pattern=re.compile(rb"Used \d+ registers"),

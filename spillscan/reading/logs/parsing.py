@@ -159,6 +159,8 @@ def _read(line: str) -> Message | None:
     return Torn(line) if joined or holds_piece(line) else None
 
 
+CALLS_WIDER = ", which it calls, uses "
+"""Part of the text on a function with more registers than its caller may use."""
 BARE = ("Compiling entry function", "Function ", "Used ")
 """Beginnings of report lines whose head a person left out."""
 
@@ -310,7 +312,7 @@ def nvlink_message(line: str) -> Message:
     if rule == "register_mismatch":
         caller, callee = (short_name(tokens[name]) for name in ("CALLER", "CALLEE"))
         needed = tokens["CALLEE_REGISTERS"]
-        wide = f"{caller} may use {tokens['REGISTERS']} registers, and {callee}, which it calls, uses {needed}"
+        wide = f"{caller} may use {tokens['REGISTERS']} registers, and {callee}{CALLS_WIDER}{needed}"
         way = f"raise the limit of {caller} to {needed} (-maxrregcount, __maxnreg__, launch bounds)"
         return _note("compiler_error", before, {}, f"{before[0]}{wide}; {way}, or limit {callee}")
     found = _undescribed("nvlink", before, line)

@@ -29,6 +29,10 @@ MISTAKES = [
     ("max_register: 3\n", "1: unknown key 'max_register'; did you mean max_registers?"),
     ("\nMax-Registers: 3\n", "2: unknown key 'Max-Registers'; did you mean max_registers?"),
     ("kernels:\n- match: a\n  max_spill: 3\n", "3: unknown key 'max_spill'; did you mean max_spill_bytes?"),
+    (
+        "kernels:\n- match: a\n  launch: {threads_per_block: 32, unit: b}\n",
+        "3: unknown key 'unit'; unit belongs to the entry",
+    ),
     ("severity:\n  spil: off\n", "2: unknown rule 'spil'; did you mean spill?"),
     (
         "kernels:\n- match: a\n  severity: {spill: never}\n",

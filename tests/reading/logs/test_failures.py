@@ -556,6 +556,19 @@ def test_several_failures_in_words(subjects: list[str], text: str) -> None:
     assert _named([Failure(line=1, text="Error 1", subject=subject) for subject in subjects]) == text
 
 
+@pytest.mark.parametrize(
+    "end", ["", "make: *** [Makefile:4: app] Error 255\n", "ninja: build stopped: subcommand failed.\n"]
+)
+def test_each_caller_of_a_wide_function_is_named(end: str) -> None:
+    said = "nvlink error   : entry function '{}' with max regcount of 40 calls function 'g' with regcount of 96\n"
+    begin = "FAILED: app\n" if end.startswith("ninja") else ""
+    found = seen(begin + said.format("one") + said.format("two") + said.format("three") + end)
+    (message,) = (each.message for each in found if "regist" in each.message)
+    assert [each in message for each in ("limit of one to 96", "limit of two to 96", "limit of three to 96")] == [
+        True
+    ] * 3
+
+
 def test_a_link_with_too_few_registers_names_caller_callee_and_limit() -> None:
     said = "entry function '_Z1kPfPKf' with max regcount of 32 calls function '_Z1fPKfi' with regcount of 179"
     (found,) = seen(f"nvlink error   : {said}\nnvlink info    : 0 bytes gmem\n")
