@@ -131,6 +131,9 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "spillscan.yml").write_text("")
     with pytest.raises(UsageError, match=r"spillscan\.yml is not read; rename it to spillscan\.yaml"):
         load(Layer(), config=None, search=True)
+    (tmp_path / "spillscan.yaml").touch()
+    with pytest.raises(UsageError, match=r"spillscan\.yml is not read; merge it into spillscan\.yaml"):
+        load(Layer(), config=None, search=True)
 
 
 def test_the_file_has_every_limit_of_the_rules_with_its_default() -> None:
