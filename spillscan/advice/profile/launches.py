@@ -26,12 +26,10 @@ from spillscan.reading.inputs.source import Source, Stream
 
 _NAMES = """
 registers            count   launch__registers_per_thread | Registers Per Thread
-static_shared_bytes  bytes   launch__shared_mem_per_block_static | Static Shared Memory Per Block
 dynamic_shared_bytes bytes   launch__shared_mem_per_block_dynamic | Dynamic Shared Memory Per Block
 cluster_blocks       count   launch__cluster_size | Cluster Size
 duration_ns          time    gpu__time_duration.sum | gpu__time_duration.avg | Duration
 theoretical_percent  percent sm__maximum_warps_per_active_cycle_pct | Theoretical Occupancy
-achieved_percent     percent sm__warps_active.avg.pct_of_peak_sustained_active | Achieved Occupancy
 instructions         count   smsp__inst_executed.sum | inst_executed | Executed Instructions
 spill_instructions   count   sass__inst_executed_register_spilling | derived__local_spilling_requests \
 | Local Memory Spilling Requests
@@ -40,7 +38,7 @@ spill_instructions   count   sass__inst_executed_register_spilling | derived__lo
 _ROWS = [line.split(maxsplit=2) for line in _NAMES.strip().splitlines()]
 METRICS = {name: kind for name, kind, _ in _ROWS}
 _PRINTED = {each: (name, rank) for name, _, names in _ROWS for rank, each in enumerate(names.split(" | "))}
-_WHOLE = ("registers", "static_shared_bytes", "dynamic_shared_bytes", "cluster_blocks")
+_WHOLE = ("registers", "dynamic_shared_bytes", "cluster_blocks")
 
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: [({].*)?", re.DOTALL)  # instances follow in parentheses
 _ABSENT = ("", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf")
@@ -61,6 +59,10 @@ _WIDE = ("ID", "Kernel Name")
 _LONG = (*_WIDE, "Metric Name", "Metric Unit", "Metric Value")
 _AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base"
 _MAKE = "make one with: ncu --csv --page raw --set full PROGRAM > profile.csv"
+
+
+_Field = tuple[str, str, str, int]
+"""(name, value, unit, line number) of a metric."""
 
 
 class ProfiledLaunch(Struct, frozen=True, kw_only=True):
@@ -119,7 +121,7 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
 
 def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunch]:
     """Launches of one input. Raises InputError if a table is damaged; adds errors that ncu printed to ``errors``."""
-    drafts: dict[tuple[str, ...], _Draft] = {}
+    found: dict[tuple[str, ...], tuple[dict[str, str], Origin, list[_Field]]] = {}
     columns: list[str] = []
     units: dict[str, str] = {}
     tables = least = 0
@@ -145,16 +147,16 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
                 units = row
                 continue
             key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
-            fields = drafts.setdefault(key, _Draft(row, origin)).fields
+            fields = found.setdefault(key, (row, origin, []))[2]
             if by_metric and row["Metric Name"]:  # else what a rule of ncu says
                 fields.append((row["Metric Name"], row["Metric Value"], row["Metric Unit"], at))
             elif not by_metric:
                 fields += [(name, row[name], units[name], at) for name in columns if name in _PRINTED]
-    found = list(drafts.values())
-    names = [[name for name, *_ in draft.fields] for draft in found]
+    names = [[name for name, *_ in fields] for _, _, fields in found.values()]
     if any(len(each) > len(names[-1]) and each[: len(names[-1])] == names[-1] for each in names):
-        _damaged(found[-1].origin, "the last launch has fewer metrics than the others: the file is cut off")
-    return [draft.launch() for draft in found]
+        _, origin, _ = [*found.values()][-1]
+        _damaged(origin, "the last launch has fewer metrics than the others: the file is cut off")
+    return [_launch(*each) for each in found.values()]
 
 
 def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str], bool]]:
@@ -178,39 +180,36 @@ def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[in
             errors.append(Issue(code="profiler-error", message=message, severity="error", origin=origin))
 
 
-class _Draft(Struct):
-    """A launch as printed, before its metrics are chosen."""
+def _launch(row: Mapping[str, str], origin: Origin, fields: Sequence[_Field]) -> ProfiledLaunch:
+    """Launch of a row, with the best-named value of each metric."""
+    best: dict[str, tuple[int, float | None]] = {}
+    for name, text, unit, at in fields:
+        metric, rank = _PRINTED.get(name, ("", 0))
+        if metric and text.strip() not in _ABSENT and best.get(metric, (rank + 1,))[0] > rank:
+            best[metric] = rank, _value(metric, text, unit, replace(origin, line=at))
+    capability = _CAPABILITY.fullmatch(row.get("CC", ""))
+    block = _BLOCK.fullmatch(row.get("Block Size", "").strip())
+    return ProfiledLaunch(
+        kernel=row["Kernel Name"],
+        number=row["ID"],
+        arch=f"sm_{capability[1]}{capability[2]}" if capability else None,
+        block=tuple(map(int, block.groups())) if block else None,
+        metrics={name: value for name, (_, value) in best.items() if value is not None},
+        origin=origin,
+    )
 
-    row: Mapping[str, str]
-    origin: Origin
-    fields: list[tuple[str, str, str, int]] = field(default_factory=list)
-    """(name, value, unit, line number) of each metric."""
 
-    def launch(self) -> ProfiledLaunch:
-        """The launch, with the best-named value of each metric."""
-        best: dict[str, tuple[int, float | None]] = {}
-        for name, text, unit, at in self.fields:
-            metric, rank = _PRINTED.get(name, ("", 0))
-            if metric and text.strip() not in _ABSENT and best.get(metric, (rank + 1,))[0] > rank:
-                found, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
-                if found is None or number is None:
-                    what = "is not a number" if found else f"has the unknown unit {printable(unit, 40)!r}"
-                    origin = replace(self.origin, line=at)
-                    _damaged(origin, f"{name}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
-                scale = (_TIMES if METRICS[metric] == "time" else _PREFIX)[found[1]]
-                value = float(number[1].replace(",", "") + (number[2] or "")) * scale
-                rounded = value and scale > 10 ** len((number[2] or ".")[1:])
-                best[metric] = rank, value if metric not in _WHOLE else None if rounded else round(value)
-        capability = _CAPABILITY.fullmatch(self.row.get("CC", ""))
-        block = _BLOCK.fullmatch(self.row.get("Block Size", "").strip())
-        return ProfiledLaunch(
-            kernel=self.row["Kernel Name"],
-            number=self.row["ID"],
-            arch=f"sm_{capability[1]}{capability[2]}" if capability else None,
-            block=tuple(map(int, block.groups())) if block else None,
-            metrics={name: value for name, (_, value) in best.items() if value is not None},
-            origin=self.origin,
-        )
+def _value(metric: str, text: str, unit: str, origin: Origin) -> float | None:
+    """Value in base units; ``None`` if a whole number was rounded."""
+    found, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
+    if found is None or number is None:
+        what = "is not a number" if found else f"has the unknown unit {printable(unit, 40)!r}"
+        _damaged(origin, f"{metric}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
+    scale = (_TIMES if METRICS[metric] == "time" else _PREFIX)[found[1]]
+    value = float(number[1].replace(",", "") + (number[2] or "")) * scale
+    if metric not in _WHOLE:
+        return value
+    return None if value and scale > 10 ** len((number[2] or ".")[1:]) else round(value)
 
 
 def _damaged(at: Origin, what: str, hint: str = _AGAIN) -> NoReturn:

@@ -90,23 +90,19 @@ class Kernels:
 
 
 def contradictions(launches: Sequence[Matched]) -> list[Issue]:
-    """Gaps of launches matched with a build: no kernel, or values that differ; each text once per kernel."""
+    """Gaps of launches matched with a build: no kernel, or other registers; each text once per kernel."""
     found: dict[str, Issue] = {}
     for each in launches:
-        launch, kernel, code, said = each.launch, each.kernel, "profile-contradicts", []
-        shared = launch.metrics.get("static_shared_bytes")
+        launch, kernel = each.launch, each.kernel
         if kernel is None:
-            code, said = "profile-unmatched", [f"cannot be matched: {each.unmatched}"]
+            code, why = "profile-unmatched", f"cannot be matched: {each.unmatched}"
+        elif agrees(launch, kernel) is False:
+            registers = f"{launch.metrics['registers']:g} registers, compiled with {kernel.usage.registers}"
+            code, why = "profile-contradicts", f"launched with {registers}: another build?"
         else:
-            usage = kernel.usage
-            if agrees(launch, kernel) is False:
-                said = [f"launched with {launch.metrics['registers']:g} registers, compiled with {usage.registers}"]
-            if None not in (shared, usage.shared_bytes) and shared != usage.shared_bytes:
-                said.append(f"launched with {shared:,} B static shared memory, compiled with {usage.shared_bytes:,} B")
-            said = [f"{line}: another build?" for line in said]
-        for line in said:
-            text = printable(f"{each.name}: {line}")
-            found.setdefault(text, Issue(code=code, message=text, severity="warning", origin=launch.origin))
+            continue
+        text = printable(f"{each.name}: {why}")
+        found.setdefault(text, Issue(code=code, message=text, severity="warning", origin=launch.origin))
     return list(found.values())
 
 
@@ -123,19 +119,17 @@ def _for_device(kernels: Sequence[Kernel], on: str | None) -> list[Kernel]:
     if on is None:
         return list(kernels)
     ranks = [_rank(kernel.key.arch, on) for kernel in kernels]
-    nearest = max((rank for rank in ranks if rank), default=None)
+    nearest = max(filter(None, ranks), default=None)
     pairs = zip(kernels, ranks, strict=True)
     return [kernel for kernel, rank in pairs if kernel.key.arch is None or (rank and rank == nearest)]
 
 
 def _rank(arch: str | None, on: str) -> tuple[tuple[int, int], str] | None:
     """Rank of an arch on a device, the nearest highest; ``None`` if its code does not run there."""
-    if arch is None:
-        return (0, 0), ""
     try:
-        return (device(arch).version, arch) if runs_on(arch, on) else None
+        return (device(arch).version, arch) if arch and runs_on(arch, on) else None
     except UsageError:  # an arch or device that this release does not know
-        return ((0, 0), arch) if arch.rstrip("af") == on else None
+        return ((0, 0), arch) if arch and arch.rstrip("af") == on else None
 
 
 def _differ(kernels: Sequence[Kernel]) -> bool:

@@ -7,10 +7,9 @@ from typing import Any
 
 from spillscan.advice.profile.launches import METRICS
 from spillscan.advice.profile.matching import Matched
-from spillscan.occupancy.summary import percent
 from spillscan.output.terminal import RED, Row, Style, fold, hung, table
 
-_HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "occupancy", "achieved", "spill inst", "time")
+_HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "occupancy", "spill inst", "time")
 _HIDDEN_FIRST = ("arch", "n", "regs", "dyn smem", "spill inst")
 _SHARE = "spill inst: share of executed instructions, not of time"
 
@@ -49,16 +48,11 @@ def _row(group: Sequence[Matched]) -> Row:
         block,
         f"{metrics['dynamic_shared_bytes']:,}" if "dynamic_shared_bytes" in metrics else "",
         f"{metrics['registers']}" if "registers" in metrics else "",
-        _percent(metrics.get("theoretical_percent")),
-        _percent(metrics.get("achieved_percent")),
+        f"{metrics['theoretical_percent']:.0f}%" if "theoretical_percent" in metrics else "",
         "" if share is None else f"{100 * share:.1f}%",
         time_text(metrics["duration_ns"]) if "duration_ns" in metrics else "",
     )
     return tuple(cell or "-" for cell in cells), RED if metrics.get("spill_instructions") else ""
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else percent(value / 100).replace(" ", "")
 
 
 def time_text(nanoseconds: float) -> str:

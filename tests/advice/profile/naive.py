@@ -6,21 +6,17 @@ import csv
 
 RAW = {
     "launch__registers_per_thread": "registers",
-    "launch__shared_mem_per_block_static": "static_shared_bytes",
     "launch__shared_mem_per_block_dynamic": "dynamic_shared_bytes",
     "launch__cluster_size": "cluster_blocks",
     "sm__maximum_warps_per_active_cycle_pct": "theoretical_percent",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "achieved_percent",
     "gpu__time_duration.sum": "duration_ns",
     "smsp__inst_executed.sum": "instructions",
     "sass__inst_executed_register_spilling": "spill_instructions",
 }
 LABELS = {
     ("Launch Statistics", "Registers Per Thread"): "registers",
-    ("Launch Statistics", "Static Shared Memory Per Block"): "static_shared_bytes",
     ("Launch Statistics", "Dynamic Shared Memory Per Block"): "dynamic_shared_bytes",
     ("Occupancy", "Theoretical Occupancy"): "theoretical_percent",
-    ("Occupancy", "Achieved Occupancy"): "achieved_percent",
     ("GPU Speed Of Light Throughput", "Duration"): "duration_ns",
     ("Instruction Statistics", "Executed Instructions"): "instructions",
 }

@@ -131,15 +131,11 @@ def test_registers_tell_kernels_of_one_name_apart(
     [
         ({}, []),
         ({"registers": 18}, ["f: launched with 18 registers, compiled with 10: another build?"]),
-        (
-            {"static_shared_bytes": 5120},
-            ["f: launched with 5,120 B static shared memory, compiled with 4,096 B: another build?"],
-        ),
     ],
 )
 def test_values_that_differ_contradict_the_build(changed: dict[str, float], said: list[str]) -> None:
-    seen = {"registers": 16, "static_shared_bytes": 4096} | changed
-    compiled = kernel(registers=10, shared_bytes=4096)
+    seen = {"registers": 16} | changed
+    compiled = kernel(registers=10)
     assert [issue.message for issue in contradictions(matched([launched(**seen)], Build(kernels=(compiled,))))] == said
     linked_later = replace(compiled, final=False)
     found = contradictions(matched([launched(registers=40)], Build(kernels=(linked_later,))))
