@@ -72,18 +72,18 @@ def _sides(before: Kernel, after: Kernel) -> Iterator[Delta]:
         yield from _keyed(each, before, after)
 
 
-def _keyed(figure: Metric, one: Kernel, other: Kernel) -> Iterator[Delta]:
+def _keyed(metric: Metric, one: Kernel, other: Kernel) -> Iterator[Delta]:
     """A metric per key. A bank that a side with banks does not list counts as 0.
 
     Roles are compared one by one if both sides have as many; their number is a metric of its own.
     """
-    assert figure.get is not None
-    old, new = figure.get(one), figure.get(other)
-    if figure.unit or len(old or ()) == len(new or ()):
+    assert metric.get is not None
+    old, new = metric.get(one), metric.get(other)
+    if metric.unit or len(old or ()) == len(new or ()):
         first, second = dict(old or ()), dict(new or ())
         for key in sorted({*first, *second}):
             before = None if old is None else first.get(key, 0)
-            yield f"{figure.name}[{key}]", before, None if new is None else second.get(key, 0)
+            yield f"{metric.name}[{key}]", before, None if new is None else second.get(key, 0)
 
 
 def reported_alike(before: Kernel, after: Kernel) -> bool:

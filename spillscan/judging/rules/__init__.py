@@ -14,15 +14,15 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from spillscan.judging.rules._declared import Check, Measure, Said, Terms, Undecided
+from spillscan.judging.rules._declared import Check, Found, Measure, Terms, Undecided
 from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Rule, Severity, at_least
 from spillscan.output import folders
 
 __all__ = [
     "Check",
+    "Found",
     "Judgement",
-    "Said",
     "Terms",
     "Undecided",
     "all_rules",
@@ -137,7 +137,7 @@ def _answers(subject: Kernel | Change, by: Judged, terms: Terms, asked: Iterable
         texts = [*find(subject, terms)] if find else []
         decided = bool(texts)
         if not texts and unknown and (reason := unknown(subject, terms)):
-            texts = [Said(reason)]
+            texts = [Found(reason)]
         for text, severity in texts:
             level = terms.level(each.rule, severity)
             if level != "off":

@@ -48,7 +48,7 @@ class Undecided(Struct, frozen=True, kw_only=True):
     """What is unknown, and what to do."""
 
 
-class Said(NamedTuple):
+class Found(NamedTuple):
     """Text and severity of a finding."""
 
     text: str
@@ -64,7 +64,7 @@ It returns ``None`` if the input does not report them.
 """
 
 
-_Find = Callable[[Any, Terms], Iterable[Said]]
+_Find = Callable[[Any, Terms], Iterable[Found]]
 _Unknown = Callable[[Any, Terms], str]
 
 
@@ -76,11 +76,11 @@ class Check(Struct, frozen=True, kw_only=True):
 
     rule: Rule
     """The rule."""
-    find: Callable[[Kernel, Terms], Iterable[Said]] | None = None
+    find: Callable[[Kernel, Terms], Iterable[Found]] | None = None
     """Findings in a build; ``None``: the rule does not check builds."""
     unknown: Callable[[Kernel, Terms], str] | None = None
     """Why the rule cannot decide on a kernel; empty if it can."""
-    find_change: Callable[[Change, Terms], Iterable[Said]] | None = None
+    find_change: Callable[[Change, Terms], Iterable[Found]] | None = None
     """Findings between two builds; ``None``: the rule does not compare."""
     unknown_change: Callable[[Change, Terms], str] | None = None
     """Why the rule cannot decide on a change."""
@@ -105,7 +105,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 def threshold(
     rule: Rule,
-    figure: Callable[[Kernel, Terms], int | None],
+    metric: Callable[[Kernel, Terms], int | None],
     *,
     key: str,
     message: Callable[[Kernel, Terms, int, int], str],
@@ -113,18 +113,18 @@ def threshold(
     linked: bool = True,
 ) -> Check:
     """Check of a value against the rule's limit.
-    ``figure``: the value as far as known; ``message``: text from kernel, terms, value and limit; ``unknown``: why the
+    ``metric``: the value as far as known; ``message``: text from kernel, terms, value and limit; ``unknown``: why the
     value is unknown or not final; ``key``: its name in a baseline; ``linked``: whether it is final only after the link.
     """
     (limit,) = rule.limits
 
-    def find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
-        most, value = terms.limit(limit), figure(kernel, terms)
+    def find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+        most, value = terms.limit(limit), metric(kernel, terms)
         if most is not None and value is not None and value > most:
-            yield Said(message(kernel, terms, value, most))
+            yield Found(message(kernel, terms, value, most))
 
     def measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
-        value = figure(kernel, terms)
+        value = metric(kernel, terms)
         if value is None or (linked and kernel.final is False) or unknown(kernel, terms):
             return None
         return {key: value}

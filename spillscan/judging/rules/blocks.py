@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import moved_to_shared
-from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.judging.rules._declared import Check, Found, Terms
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import WARP_THREADS, judged_on
@@ -24,7 +24,7 @@ _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
 _SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
-def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """Fewer blocks than the policy requires, with a finding per device."""
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
@@ -37,10 +37,10 @@ def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Said]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
-            yield Said(f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}")
+            yield Found(f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}")
 
 
-def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _failing(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """The known launch fails, or every launch does.
 
     Launch bounds are the largest block size, not the launch: if only that size fails, it is a warning.
@@ -53,12 +53,12 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Said]:
         where, why = f" on {device}" if terms.devices else "", "; ".join(summary.occupancy.reasons)
         every = summarise(kernel.usage, device, None).occupancy
         if every is not None and not every.can_launch:
-            yield Said(f"cannot launch{where} with any block size: {'; '.join(every.reasons)}")
+            yield Found(f"cannot launch{where} with any block size: {'; '.join(every.reasons)}")
         elif summary.launch is not None and summary.by_bounds:
             largest = f"with its largest block ({count(summary.launch.threads_per_block, 'thread')})"
-            yield Said(f"cannot launch{where} {largest}: {why}", "warning")
+            yield Found(f"cannot launch{where} {largest}: {why}", "warning")
         elif summary.launch is not None:
-            yield Said(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
+            yield Found(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -97,12 +97,12 @@ def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
         return {"missing": 0}
     if _open_end(kernel, terms):
         return None
-    figures = {}
+    missing = {}
     for device, summary in _summaries(kernel, terms):
         if summary.occupancy is not None and not summary.at_most:
             name = f"missing-on-{device}".lower() if terms.devices else "missing"
-            figures[name] = max(0, least - summary.occupancy.resident_blocks)
-    return figures or None
+            missing[name] = max(0, least - summary.occupancy.resident_blocks)
+    return missing or None
 
 
 def _open_end(kernel: Kernel, terms: Terms) -> str:
@@ -126,7 +126,7 @@ def _summaries(kernel: Kernel, terms: Terms, launch: Launch | None = None) -> It
         yield device or "", summarise(kernel.usage, device, launch or terms.launch)
 
 
-def _fails_now(change: Change, terms: Terms) -> Iterator[Said]:
+def _fails_now(change: Change, terms: Terms) -> Iterator[Found]:
     """A launch that fails now; for a new kernel, also one that fails only at its launch bounds."""
     if change.after is None:
         return
@@ -142,16 +142,16 @@ def _blocks(change: Change) -> list[tuple[int, int]]:
     return [effect.blocks for effect in change.effects if effect.blocks is not None]
 
 
-def _traded(change: Change, terms: Terms) -> Iterator[Said]:
+def _traded(change: Change, terms: Terms) -> Iterator[Found]:
     if traded := trade(change, terms):
-        yield Said(traded)
+        yield Found(traded)
 
 
-def _lost(change: Change, terms: Terms) -> Iterator[Said]:
+def _lost(change: Change, terms: Terms) -> Iterator[Found]:
     """Lost blocks, with all devices in one finding."""
     lost = [text for effect in change.effects if (text := _loss(effect))]
     if lost and not trade(change, terms) and not any(True for _ in _fails_now(change, terms)):
-        yield Said(f"loses blocks/SM: {'; '.join(lost)}")
+        yield Found(f"loses blocks/SM: {'; '.join(lost)}")
 
 
 def trade(change: Change, terms: Terms) -> str:

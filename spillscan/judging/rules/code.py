@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.rules._declared import Check, Said, Terms, threshold
+from spillscan.judging.rules._declared import Check, Found, Terms, threshold
 from spillscan.model import Change, Limit, Rule
 from spillscan.model.metrics import value_of
 from spillscan.output.nouns import sizes
@@ -21,22 +21,22 @@ def _sizes(change: Change) -> tuple[int | None, int | None]:
     return before, after
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Said]:
+def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     most, (before, after) = terms.limit(MAX_GROWTH), _sizes(change)
     if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
         percent = f"+{100 * (after - before) / before:.0f}%" if before else "from nothing"
         was, now = sizes(before, after)
-        yield Said(f"has more machine code: {was} → {now} ({percent}, {most}% allowed)")
+        yield Found(f"has more machine code: {was} → {now} ({percent}, {most}% allowed)")
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
     return _SILENT if change.before is not None and change.after is not None and None in _sizes(change) else ""
 
 
-def _other(change: Change, terms: Terms) -> Iterator[Said]:
+def _other(change: Change, terms: Terms) -> Iterator[Found]:
     """Both codes were compared (``diff --with code``), and differ."""
     if change.code == "differs":
-        yield Said(f"has different machine code: {change.code_reason}")
+        yield Found(f"has different machine code: {change.code_reason}")
 
 
 def _not_compared(change: Change, terms: Terms) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules._declared import Check, Said, Terms, grown
+from spillscan.judging.rules._declared import Check, Found, Terms, grown
 from spillscan.model import Change, Kernel, Rule
 from spillscan.model.code import Traffic
 from spillscan.output.nouns import count
@@ -16,10 +16,10 @@ _ARRAYS = ("array_store_bytes", "array_load_bytes")
 _OPEN = "some of its local-memory accesses are unclassified"
 
 
-def _loops(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _loops(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
         depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in looping.items())
-        yield Said(f"spills inside loops, instructions: {depths}")
+        yield Found(f"spills inside loops, instructions: {depths}")
 
 
 def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -31,9 +31,9 @@ def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
 
 
-def _more_loops(change: Change, terms: Terms) -> Iterator[Said]:
+def _more_loops(change: Change, terms: Terms) -> Iterator[Found]:
     if more := grown(change, _LOOPS):
-        yield Said(f"spills more inside loops: {', '.join(more)}")
+        yield Found(f"spills more inside loops: {', '.join(more)}")
 
 
 def _accesses(kernel: Kernel | None) -> Traffic | None:
@@ -41,12 +41,12 @@ def _accesses(kernel: Kernel | None) -> Traffic | None:
     return None if kernel is None or kernel.sass is None else kernel.sass.local.of("array")
 
 
-def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     arrays = _accesses(kernel)
     if arrays and arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
         text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
-        yield Said(text, "note")
+        yield Found(text, "note")
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -55,11 +55,11 @@ def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return None if arrays is None else {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
 
 
-def _more_arrays(change: Change, terms: Terms) -> Iterator[Said]:
+def _more_arrays(change: Change, terms: Terms) -> Iterator[Found]:
     """More accesses to local arrays: a warning if there were none before, else a note."""
     if more := grown(change, _ARRAYS):
         before = _accesses(change.before)
-        yield Said(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
+        yield Found(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
 
 
 def _lost(change: Change, names: Collection[str]) -> bool:

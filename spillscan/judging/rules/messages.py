@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.judging.rules._declared import Check, Found, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
 WARNINGS = (
@@ -21,10 +21,10 @@ WARNINGS = (
 def _check(rule: Rule, kinds: Collection[str]) -> Check:
     """Check for messages of these kinds: one finding per kernel, with the first text of each kind."""
 
-    def find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+    def find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
         return _said(kernel, kinds)
 
-    def find_change(change: Change, terms: Terms) -> Iterator[Said]:
+    def find_change(change: Change, terms: Terms) -> Iterator[Found]:
         """Messages that the older build does not have."""
         if change.after is None:
             return iter(())
@@ -36,11 +36,11 @@ def _check(rule: Rule, kinds: Collection[str]) -> Check:
     return Check(rule=rule, find=find, find_change=find_change, measure=measure)
 
 
-def _said(kernel: Kernel, kinds: Collection[str]) -> Iterator[Said]:
+def _said(kernel: Kernel, kinds: Collection[str]) -> Iterator[Found]:
     found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
     if found:
         times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())
-        yield Said(f"gets a message from ptxas: {'; '.join(times)}")
+        yield Found(f"gets a message from ptxas: {'; '.join(times)}")
 
 
 def _texts(kernel: Kernel, kind: str) -> list[str]:

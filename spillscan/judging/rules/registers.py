@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spillscan.judging.compare.effects import over_sizes
 from spillscan.judging.compare.metrics import allocated, linked_apart
-from spillscan.judging.rules._declared import Check, Said, Terms, because, threshold, unlinked
+from spillscan.judging.rules._declared import Check, Found, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.output.nouns import count
 
@@ -25,7 +25,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     return unlinked(kernel, "its registers are")
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Said]:
+def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     """More registers, with a severity by their effect.
     A note within one allocation unit, or if no block size loses a block; a warning if the known launch loses none, or
     if only some block sizes do; else an error. A block lost at the known launch is an error of its own
@@ -37,7 +37,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     before, after = map(allocated, known)
     text = f"uses more registers: {known[0]} → {known[1]} (+{known[1] - known[0]})"
     if after == before:
-        yield Said(f"{text}, {after} allocated as before", "note")
+        yield Found(f"{text}, {after} allocated as before", "note")
         return
     effects = change.effects
     if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in effects):
@@ -45,15 +45,15 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     text += f", {before} → {after} allocated"
     lost = {effect.device: _lost(change, effect.device) for effect in effects}
     if lost and not any(lost.values()):
-        yield Said(f"{text}; no block size loses blocks/SM", "note")
+        yield Found(f"{text}; no block size loses blocks/SM", "note")
     elif lost and all(effect.blocks for effect in effects):
         kept = ", ".join(f"{count(e.resident_blocks[1] or 0, 'block')}/SM on {e.device}" for e in effects)
-        yield Said(f"{text}; keeps {kept}", "warning")
+        yield Found(f"{text}; keeps {kept}", "warning")
     elif lost and _EVERY not in lost.values():
         where = "; ".join(f"on {device} at {sizes}" for device, sizes in lost.items() if sizes)
-        yield Said(f"{text}; fewer blocks/SM {where}", "warning")
+        yield Found(f"{text}; fewer blocks/SM {where}", "warning")
     else:
-        yield Said(text)
+        yield Found(text)
 
 
 _EVERY = "every block size"

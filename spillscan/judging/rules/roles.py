@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import allocated
-from spillscan.judging.rules._declared import Check, Said, Terms
+from spillscan.judging.rules._declared import Check, Found, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
 LOST = Rule("setmaxnreg-lost", "error", needs=("registers",), least="warning")
@@ -15,33 +15,33 @@ WARPGROUP = 128
 """Threads of a warpgroup, all warps of which execute the same ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
 
 
-def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """Roles that cannot all get the registers that they request."""
     unfit = _unfit(kernel, terms)
     if unfit is not None:
-        asked, threads, held = unfit
+        asked, threads, owned = unfit
         groups = threads // WARPGROUP
         text = f"deadlocks: setmaxnreg asks for {asked:,} registers per thread, summed over {groups} warpgroups"
-        yield Said(f"{text}; its block has {held:,}")
+        yield Found(f"{text}; its block has {owned:,}")
 
 
-def _waiting_now(change: Change, terms: Terms) -> Iterator[Said]:
+def _waiting_now(change: Change, terms: Terms) -> Iterator[Found]:
     if change.after is not None and not (change.before and _unfit(change.before, terms)):
         yield from _waiting(change.after, terms)
 
 
-def _lost(change: Change, terms: Terms) -> Iterator[Said]:
+def _lost(change: Change, terms: Terms) -> Iterator[Found]:
     """Removed ``setmaxnreg``; a warning if it only has other numbers."""
     old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, change.after))
     if not old or new is None or old == new:
         return
     was, now = _listed(old), _listed(new)
     if not new:
-        yield Said(f"no longer sets registers per role (setmaxnreg {was})")
+        yield Found(f"no longer sets registers per role (setmaxnreg {was})")
     elif len(new) < len(old):
-        yield Said(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
+        yield Found(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
     else:
-        yield Said(f"sets other registers per role: setmaxnreg {was} → {now}", "warning")
+        yield Found(f"sets other registers per role: setmaxnreg {was} → {now}", "warning")
 
 
 def _lost_unknown(change: Change, terms: Terms) -> str:
@@ -82,13 +82,13 @@ def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
     if not roles or threads is None or threads % WARPGROUP or own is None or any(role.follows for role in roles):
         return None
     budgets = [role.registers for role in roles if role.registers is not None]
-    groups, held = threads // WARPGROUP, threads // WARPGROUP * allocated(own)
+    groups, owned = threads // WARPGROUP, threads // WARPGROUP * allocated(own)
     if len(budgets) < len(roles) or groups == 0:
         return None
     modest = min(*budgets, allocated(own))
     running = budgets if len(budgets) <= groups else [max(budgets)]
     asked = sum(running) + (groups - len(running)) * modest
-    return (asked, threads, held) if asked > held else None
+    return (asked, threads, owned) if asked > owned else None
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int]:

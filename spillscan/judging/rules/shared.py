@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import growth, moved_to_shared
-from spillscan.judging.rules._declared import Check, Said, Terms, because, changed, threshold, unlinked
+from spillscan.judging.rules._declared import Check, Found, Terms, because, changed, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import static_shared
 from spillscan.output.nouns import count
@@ -47,10 +47,10 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     return ""
 
 
-def _spills(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _spills(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """Spills to shared memory, from annotations of the code."""
     if kernel.sass is not None and (number := kernel.sass.shared_spills):
-        yield Said(f"spills to shared memory: {count(number, 'instruction')}")
+        yield Found(f"spills to shared memory: {count(number, 'instruction')}")
 
 
 def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -59,16 +59,16 @@ def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return None if known is None else {"instructions": known}
 
 
-def _moved(change: Change, terms: Terms) -> Iterator[Said]:
+def _moved(change: Change, terms: Terms) -> Iterator[Found]:
     """Spills that moved from local to shared memory."""
     if moved_to_shared(change):
         moved = "moved" if growth(change, "shared_spills") > 0 else "may have moved"
-        yield Said(f"{moved} spills to shared memory: {', '.join(changed(change, (*_SPILLS, *_SIZES)))}")
+        yield Found(f"{moved} spills to shared memory: {', '.join(changed(change, (*_SPILLS, *_SIZES)))}")
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Said]:
+def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     if not moved_to_shared(change) and sum(growth(change, name) for name in _SIZES) > 0:
-        yield Said(f"needs more memory: {', '.join(changed(change, _SIZES))}")
+        yield Found(f"needs more memory: {', '.join(changed(change, _SIZES))}")
 
 
 CHECKS = (

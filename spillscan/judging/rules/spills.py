@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
-from spillscan.judging.rules._declared import Check, Said, Terms, delta
+from spillscan.judging.rules._declared import Check, Found, Terms, delta
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Delta, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
@@ -16,7 +16,7 @@ SPILL = Rule("spill", "error", needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH)
 GROWTH = Rule("spill-growth", "error", needs=("spills",), limits=(MAX_GROWTH,), recorded_as="spill")
 
 
-def _find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
+def _find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
     if most is None:
@@ -24,12 +24,12 @@ def _find(kernel: Kernel, terms: Terms) -> Iterator[Said]:
     allowed = f", {most:,} B allowed" if most else ""
     bounds = kernel.spill_bounds
     if kernel.spills is not None and sum(kernel.spills) > most:
-        yield Said(_figures(kernel) + allowed)
+        yield Found(_bytes(kernel) + allowed)
     elif bounds is not None:
         if sum(bounds[0]) > most:
-            yield Said(_with_callees(kernel) + allowed)
+            yield Found(_with_callees(kernel) + allowed)
     elif _spills_unknown(kernel, most):
-        yield Said(_without_sum(kernel))
+        yield Found(_without_sum(kernel))
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
@@ -51,7 +51,7 @@ def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
 
 
-def _first(change: Change, terms: Terms) -> Iterator[Said]:
+def _first(change: Change, terms: Terms) -> Iterator[Found]:
     """First spills of a kernel, or spills of a new kernel."""
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
     if after is None or most is None:
@@ -60,22 +60,22 @@ def _first(change: Change, terms: Terms) -> Iterator[Said]:
         least = max(after.spill_bounds[0] if after.spill_bounds else (0,))
         if least > most:
             alone = max(after.spills or (0,)) > most
-            yield Said(f"is new and {_figures(after) if alone else _with_callees(after)}")
+            yield Found(f"is new and {_bytes(after) if alone else _with_callees(after)}")
         elif _spills_unknown(after, most):
-            yield Said(f"is new and {_without_sum(after)}")
+            yield Found(f"is new and {_without_sum(after)}")
         return
     spilled, more = _grown(change, terms)
     if more and not spilled:
-        yield Said(f"spills more: {', '.join(more)}")
+        yield Found(f"spills more: {', '.join(more)}")
     elif before.spills == (0, 0) and _spills_unknown(after, most):
-        yield Said("spills now, an unknown number of bytes")
+        yield Found("spills now, an unknown number of bytes")
 
 
-def _more(change: Change, terms: Terms) -> Iterator[Said]:
+def _more(change: Change, terms: Terms) -> Iterator[Found]:
     """More stores or loads of a kernel that spilled before; a fall in one does not offset a rise in the other."""
     spilled, more = _grown(change, terms)
     if more and spilled:
-        yield Said(f"spills more: {', '.join(more)}")
+        yield Found(f"spills more: {', '.join(more)}")
 
 
 def _grown(change: Change, terms: Terms) -> tuple[bool, list[str]]:
@@ -142,7 +142,7 @@ def _without_sum(kernel: Kernel) -> str:
     return f"spills at least {known[0]}; the log does not say more"
 
 
-def _figures(kernel: Kernel) -> str:
+def _bytes(kernel: Kernel) -> str:
     stores, loads = kernel.spills or (0, 0)
     if kernel.saves_for_callers:
         return f"spills callee-saved registers: {stores:,} B stores, {loads:,} B loads"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.rules._declared import Check, Said, Terms, because, grown, threshold, unlinked
+from spillscan.judging.rules._declared import Check, Found, Terms, because, grown, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES
 from spillscan.output.nouns import size
@@ -37,7 +37,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     return "" if kernel.role == "function" else unlinked(kernel, "its stack is")
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Said]:
+def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     """More stack: a warning beyond what the driver reserves anyway, else a note."""
     more = grown(change, _SIZES)
     if not more:
@@ -47,11 +47,11 @@ def _grown(change: Change, terms: Terms) -> Iterator[Said]:
     usage = change.kernel.usage
     text = f"needs more memory: {', '.join(more)}"
     if max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0) <= INITIAL_STACK_BYTES:
-        yield Said(text, "note")
+        yield Found(text, "note")
         return
     sides = ((effect.gpu, effect.footprint_bytes[1]) for effect in change.effects)
     reserved = ", ".join(f"{size(amount)} on {gpu}" for gpu, amount in sides if amount is not None)
-    yield Said(f"{text}, reserves {reserved}" if reserved else text)
+    yield Found(f"{text}, reserves {reserved}" if reserved else text)
 
 
 CHECKS = (

@@ -104,8 +104,8 @@ def one_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     limits = rules.all_rules()["spill"].limits
     loud = rules.Check(
         rule=Rule(id="loud", severity="note", needs=("code",)),
-        find=lambda kernel, terms: [rules.Said("is a kernel")],
-        find_change=lambda change, terms: [rules.Said("changed")],
+        find=lambda kernel, terms: [rules.Found("is a kernel")],
+        find_change=lambda change, terms: [rules.Found("changed")],
         measure=lambda kernel, terms: {"loudness": 7},
     )
     quiet = rules.Check(
