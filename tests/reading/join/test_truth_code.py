@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import SETS_REGISTERS, FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
-from spillscan.reading.join.code import _are_copies, _contradiction, attach_code
+from spillscan.reading.join.code import _are_copies, attach_code
+from spillscan.reading.join.evidence import contradiction
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
 PLACES = re.compile(r" \(log .*\)| …")
@@ -396,9 +397,9 @@ def test_what_is_code_of_one_function(
 
 def test_a_contradiction_stands_in_the_log_where_there_is_one() -> None:
     dump = Origin(input="dump.sass", line=7)
-    found = [_contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
+    found = [contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
     assert [(each.origin, each.message) for each in found] == [
         (LOG, f"k: text (log {LOG}, dump {dump})"),
         (dump, "k: text"),
     ]
-    assert _contradiction("code", logged(), "text", None).origin is LOG
+    assert contradiction("code", logged(), "text", None).origin is LOG
