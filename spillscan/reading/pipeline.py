@@ -198,11 +198,11 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
     ``named``: whether the user named it; otherwise files usually written by hand are not read as logs. Raises
     :class:`~spillscan.InputError` if it cannot be read.
     """
-    from spillscan.reading import binary
-
     head = stream.head()
     member = partial(_member, options=options)
     if kind_of_binary(head) is not None:
+        from spillscan.reading import binary
+
         return binary.read(stream, name, options, texts=member) if binary.sniff(head) else None
     reader = reader_for(head)
     reading = None
@@ -216,6 +216,8 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
 
     again = stream.again()
     if again is not None:  # text without records may contain code, or precede packed data
+        from spillscan.reading import binary
+
         walked = binary.read(again, name, options, texts=others)
         if walked.understood or walked.issues:
             walked.add(reading or Reading())

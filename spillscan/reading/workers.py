@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import struct
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -25,8 +24,6 @@ _R = TypeVar("_R")
 POSSIBLE = hasattr(os, "fork")
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup/cpu.max")
-_LENGTH = struct.Struct("<Q")
-"""Header of a message: its size in bytes."""
 _limit: int | None = None
 
 
@@ -49,24 +46,6 @@ def _granted() -> int:
     except (OSError, ValueError):
         return count
     return max(1, min(count, -(-int(quota) // int(period)))) if quota.isdigit() else count
-
-
-def send(stream: BinaryIO, message: object) -> None:
-    """Write ``message`` to another process of this program and flush. Raises ``BrokenPipeError`` if that has ended."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> bytes:
-    """Next message, still pickled; empty if the other side has ended, even in the middle of a message."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return b""
-    (size,) = _LENGTH.unpack(head)
-    data = stream.read(size)
-    return data if len(data) == size else b""
 
 
 LEAST_BYTES = 64 << 20

@@ -23,7 +23,6 @@ _RULES = ("figures", "function", "image", "field", "underline", "compressed", "t
 _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
 """Values printed for every function."""
 _BANKED = b"CONSTANT"
-_NAMES = (*_ALWAYS, _BANKED)
 
 
 class ResourceUsage:
@@ -49,9 +48,9 @@ class ResourceUsage:
                 yield self._function(symbol, member, values[0], number, pasted=not titled)
                 figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
                 names = [match["name"] + (match["bank"] or b"") for match in figures if match]
-                pieces = any(match and _is_piece(match["name"], match["bank"]) for match in figures)
+                unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
                 lacking = titled and not _ALWAYS.issubset(names)
-                if None in figures or len(names) > len({*names}) or lacking or pieces:
+                if None in figures or len(names) > len({*names}) or lacking or unknown:
                     message = f"the figures of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 if not symbol:
@@ -127,13 +126,3 @@ def _indented(text: bytes) -> bytes:
     if line.startswith(b"REG:"):
         return b"  " + line
     return b" " + line if line.startswith(b"Function ") else text.rstrip(b"\r\n")
-
-
-def _is_piece(name: bytes, bank: bytes | None) -> bool:
-    """Whether ``name`` joins the beginning of a known name and the end of one, so that text in between is lost."""
-    if name in _NAMES:
-        return (bank is not None) != (name == _BANKED)
-    return any(
-        any(known.startswith(name[:at]) for known in _NAMES) and any(known.endswith(name[at:]) for known in _NAMES)
-        for at in range(len(name) + 1)
-    )

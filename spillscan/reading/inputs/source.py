@@ -211,21 +211,12 @@ class Stream:
             raise InputError(f"cannot read {self._label}: {error.strerror or error}") from error
 
     def _unpacked(self, codec: codecs.Codec, start: bytes) -> Iterator[bytes]:
-        """Decompress all frames of a compressed file, in blocks."""
+        """Decompress all frames of a compressed file."""
 
         def behind(_: int) -> None:
             raise codecs.CodecError("it is followed by other data")
 
-        block: list[bytes] = []
-        size = 0
-        for piece in codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind):
-            block.append(piece)
-            size += len(piece)
-            if size >= HEAD_BYTES:
-                yield b"".join(block)
-                block.clear()
-                size = 0
-        yield b"".join(block)
+        return codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind)
 
 
 def widen(stream: BinaryIO) -> None:
