@@ -98,16 +98,8 @@ def harmless(text: AnyStr) -> AnyStr:
     Outside of strings JSON has no ``#``.
     """
     if isinstance(text, bytes):
-        return text.replace(b"##", b"#\\u0023") if _holds_two(text) else text
-    return text.replace("##", "#\\u0023") if "#" in text else text
-
-
-def _holds_two(text: bytes) -> bool:
-    """Whether the text contains ``##``. Searching for a single ``#`` is ten times as fast, and there are few."""
-    at = text.find(b"#")
-    while at >= 0 and not text.startswith(b"#", at + 1):
-        at = text.find(b"#", at + 1)
-    return at >= 0
+        return text.replace(b"##", b"#\\u0023")
+    return text.replace("##", "#\\u0023")
 
 
 def plain(value: Any) -> Any:

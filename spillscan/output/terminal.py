@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from textwrap import wrap
 from typing import NamedTuple, TextIO
@@ -67,16 +68,12 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
 
 def columns(otherwise: int) -> int:
     """Width of the terminal, as :func:`shutil.get_terminal_size` finds it, without importing every archiver."""
-    try:
-        found = int(os.environ.get("COLUMNS", ""))
-    except ValueError:
-        found = 0
-    if found <= 0 and sys.__stdout__ is not None:
-        try:
-            found = os.get_terminal_size(sys.__stdout__.fileno()).columns
-        except (ValueError, OSError):
-            found = 0
-    return found if found > 0 else otherwise
+    with suppress(ValueError):
+        if (width := int(os.environ.get("COLUMNS", ""))) > 0:
+            return width
+    with suppress(ValueError, OSError, AttributeError):  # closed, no terminal, or no stream
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise  # type: ignore[union-attr]
+    return otherwise
 
 
 def watched() -> bool:

@@ -119,7 +119,7 @@ def test_spills_that_may_have_moved_to_shared_memory(tmp_path: Path) -> None:
     (tmp_path / "moved.log").write_text(moved)
     result = run("diff", LOG, tmp_path / "moved.log", "-f", "json")
     messages = [each["message"] for each in json.loads(result.stdout)["findings"]]
-    assert any("may have moved" in message and "memory: 0 → 4,096 B per block" in message for message in messages)
+    assert any("may have moved" in message and "shared 0 → 4,096 B (+4,096)" in message for message in messages)
 
 
 def test_crlf_is_read(tmp_path: Path) -> None:
