@@ -63,7 +63,8 @@ def main(command: Sequence[str]) -> int:
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
     program, headers = behind_scripts(os.path.realpath(command[0])), f"{key}.headers"
     lists = {"SUNPRO_DEPENDENCIES": headers, "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers}
-    if is_nvcc and _starts_with(program, _ELF) and os.environ.keys().isdisjoint(lists):  # a cache must not see them
+    real = os.path.basename(program).startswith("nvcc") and _starts_with(program, _ELF)  # a cache must not see them
+    if is_nvcc and real and os.environ.keys().isdisjoint(lists):
         os.environ.update(lists)
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
     status, report = _ran([command[0], *adds, *command[1:]])

@@ -107,11 +107,20 @@ def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
             signal.signal(number, handler)
 
 
+def _nvcc(places: Sequence[str]) -> tuple[int, str]:
+    """Index and path of the first nvcc in ``places`` that is not a link to a cache; an empty path if there is none."""
+    for at, place in enumerate(places):
+        found = shutil.which("nvcc", path=place or os.curdir)
+        if found and os.path.basename(os.path.realpath(found)).startswith("nvcc"):
+            return at, found
+    return 0, ""
+
+
 def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     """Environment variables that install the launcher; the user's own settings are kept, except PATH."""
-    path = environment.get("PATH", os.defpath)
-    real = shutil.which("nvcc", path=path)
-    if real is None:
+    places = environment.get("PATH", os.defpath).split(os.pathsep)
+    at, real = _nvcc(places)
+    if not real:
         return {launcher.RUN: kept}
     front = _front(real)
     nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
@@ -121,7 +130,8 @@ def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     if " " not in front:  # CCACHE_PREFIX is split at blanks
         found["CCACHE_PREFIX"] = launch
     found = {name: value for name, value in found.items() if not environment.get(name)}
-    return {**found, "PATH": os.pathsep.join((os.path.dirname(nvcc), path)), launcher.RUN: kept}
+    path = os.pathsep.join((*places[:at], os.path.dirname(nvcc), *places[at:]))  # a cache looks for nvcc behind itself
+    return {**found, "PATH": path, launcher.RUN: kept}
 
 
 def _front(real: str) -> str:

@@ -71,6 +71,10 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
         "PATH": f"{front}{os.pathsep}{path}",
         launcher.RUN: "kept",
     }
+    (project / "ccache").touch(mode=0o755)
+    (project / "nvcc").symlink_to("ccache")
+    found = _variables({"PATH": f"{project}{os.pathsep}{path}"}, "kept")
+    assert found["PATH"] == os.pathsep.join((str(project), str(front), path)), "ccache looks for nvcc behind itself"
     assert _variables({"PATH": "/nowhere"}, "kept") == {launcher.RUN: "kept"}
 
 

@@ -138,16 +138,12 @@ def sweep(
 
 def declared(kernel: PtxKernel, arch: str) -> Kernel:
     """Kernel as declared in the PTX, for matching patterns and launches."""
-    required = "reqntid" in kernel.directives
-    bounds = LaunchBounds(
-        max_threads=None if required else kernel.threads,
-        required_threads=kernel.threads if required else None,
-    )
+    kind = "required_threads" if "reqntid" in kernel.directives else "max_threads"
     return Kernel(
         key=KernelKey(symbol=kernel.symbol, arch=arch),
         role="entry",
         usage=Usage(),
-        launch_bounds=bounds if kernel.threads else None,
+        launch_bounds=LaunchBounds(**{kind: kernel.threads}) if kernel.threads else None,
         dynamic_shared=kernel.dynamic_shared,
     )
 
