@@ -82,14 +82,14 @@ def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins
     return _aligned(lines + _severities(rules, [said]), origins)
 
 
-def _setting(key: Key, setting: Setting[Any]) -> _Line:
+def _setting(key: Key, setting: Setting) -> _Line:
     value = setting.value
     if key.name not in LIMITS and value in (None, ()):
         return f"# {key.name}: not set", setting.origin
     return f"{key.name}: {_value(value)}", setting.origin
 
 
-def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting[Any]]]) -> list[_Line]:
+def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting]]) -> list[_Line]:
     said = {name: setting for layer in layers for name, setting in layer.items()}
     lines: list[_Line] = [("severity:", "")]
     for rule in rules:

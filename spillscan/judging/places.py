@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
     from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
-    from spillscan.reading.machine.spillmap import Culprit
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.
@@ -156,8 +155,7 @@ def annotated_place(finding: Finding, tree: Tree) -> Place:
         return place
     if shown := next((each for each in heaviest(finding, tree) if in_diff(each, tree)), None):
         return shown
-    kernel = finding.kernel
-    defined = tree.definitions.of(demangle(kernel.key.symbol), place.path)
+    defined = tree.definitions.of(demangle(finding.kernel.key.symbol), place.path)
     lines = {} if defined is None else tree.changed(defined.path)
     inside = [line for line in lines if defined is not None and defined.line <= line <= defined.last]
     if defined is None or not inside:
@@ -178,10 +176,8 @@ def source_place(finding: Finding, tree: Tree) -> Place | None:
     definition by its name, the source that the build step or lines of the machine code name.
     """
     kernel = finding.kernel
-    if line := _line_in_code(finding, tree):
+    if line := _line_in_code(finding, tree) or _line_in_message(finding, tree):
         return line
-    for path, number in _named_places(finding):
-        return _place(tree.relative(path), number)
     source = source_of(kernel) or _file_in_code(kernel)
     path = tree.relative(source) if source else ""
     if defined := tree.definitions.of(demangle(kernel.key.symbol), path):
@@ -239,25 +235,21 @@ def _place(path: str, line: int | None) -> Place:
     return Place(path=printable(path) or UNKNOWN, line=line or None)
 
 
-def _named_places(finding: Finding) -> Iterator[tuple[str, int]]:
-    """(file, line) in the compiler's message behind a finding, unless the file is a temporary one."""
+def _line_in_message(finding: Finding, tree: Tree) -> Place | None:
+    """Line in the compiler's message behind a finding, unless the file is a temporary one."""
     kinds = WARNINGS if finding.rule == PTXAS.id else (finding.rule.replace("-", "_"),)
     for advisory in finding.kernel.advisories:
-        if advisory.kind in kinds and advisory.location:
-            match = _ADVISORY_PLACE.match(advisory.location)
-            if match and not _TEMPORARY.search(match["path"].replace("\\", "/")):
-                yield match["path"], int(match["line"])
+        match = _ADVISORY_PLACE.match(advisory.location or "") if advisory.kind in kinds else None
+        if match and not _TEMPORARY.search(match["path"].replace("\\", "/")):
+            return _place(tree.relative(match["path"]), int(match["line"]))
+    return None
 
 
 def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
     """Source line of the finding; for spills and arrays, the costliest."""
-    sass = finding.kernel.sass
-    if sass is None:
-        return None
-    if finding.rule in (REGISTERS.id, GROWTH.id):
-        if sass.live_peak is None or sass.live_peak.source is None:
-            return None
-        return placed(sass.live_peak.source, tree)
+    if finding.kernel.sass is not None and finding.rule in (REGISTERS.id, GROWTH.id):
+        peak = finding.kernel.sass.live_peak
+        return placed(peak.source, tree) if peak and peak.source else None
     return next(iter(heaviest(finding, tree)), None)
 
 
@@ -278,7 +270,7 @@ def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
     from spillscan.reading.machine.spillmap import culprits  # not loaded if only logs are read
 
     found = culprits(local, kind, lambda line: _in_repository(line, tree))
-    return [_placed(each.place, each.inner, tree, each) for each in found]
+    return [_placed(each.place, each.inner, tree, each.share) for each in found]
 
 
 def placed(line: SourceLine, tree: Tree) -> Place:
@@ -286,13 +278,10 @@ def placed(line: SourceLine, tree: Tree) -> Place:
     return _placed(_in_repository(line, tree), line, tree)
 
 
-def _placed(line: SourceLine, inner: SourceLine, tree: Tree, weighed: Culprit | None = None) -> Place:
-    place = _place(_relative(tree, line.file), line.line)
-    if (inner.file, inner.line) == (line.file, line.line):
-        inside = ""
-    else:
-        inside = printable(f"{posixpath.basename(_normal(inner.file))}:{inner.line}")
-    return replace(place, inner=inside, share=None if weighed is None else weighed.share)
+def _placed(line: SourceLine, inner: SourceLine, tree: Tree, share: float | None = None) -> Place:
+    apart = (inner.file, inner.line) != (line.file, line.line)
+    inside = printable(f"{posixpath.basename(_normal(inner.file))}:{inner.line}") if apart else ""
+    return replace(_place(_relative(tree, line.file), line.line), inner=inside, share=share)
 
 
 def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache, cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,14 +21,12 @@ from spillscan.occupancy.launches import overruling, settled
 DEFAULT = "default"
 """Origin of values that no layer sets."""
 
-T_co = TypeVar("T_co", covariant=True)
 
-
-class Setting(Struct, Generic[T_co], frozen=True):
+class Setting(Struct, frozen=True):
     """A value and its origin."""
 
-    value: T_co
-    """The value."""
+    value: Any
+    """A number, a word, words, or a :class:`~spillscan.model.Launch`."""
     origin: str
     """``spillscan.yaml:3``, ``--fail-on`` or ``default``."""
 
@@ -72,7 +70,7 @@ class Override(Struct, frozen=True, kw_only=True):
     """Patterns of archs, likewise."""
     unit: tuple[str, ...] = ()
     """Patterns of translation units, likewise."""
-    settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     """Limits by key, severities by rule id, and the :class:`~spillscan.model.Launch` as ``launch``."""
     reason: str = ""
     """Reason, in the team's words."""
@@ -80,7 +78,7 @@ class Override(Struct, frozen=True, kw_only=True):
     """Place where the entry begins."""
 
     @property
-    def launch(self) -> Setting[Launch] | None:
+    def launch(self) -> Setting | None:
         """Launch of these kernels."""
         return self.settings.get("launch")
 
@@ -88,7 +86,7 @@ class Override(Struct, frozen=True, kw_only=True):
 class Layer(Struct, frozen=True, kw_only=True):
     """Settings from one source: a file, or the command line."""
 
-    settings: Mapping[str, Setting[Any]] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     """Values by key, and severities by rule id; limits and severities apply to every kernel."""
     entries: tuple[Override, ...] = ()
     """Entries in order; they win over the layer's own settings, and later ones over earlier ones."""
@@ -179,7 +177,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """:attr:`day`, else the current day in UTC."""
         return self.day or datetime.now(UTC).date()
 
-    def setting(self, name: str) -> Setting[Any]:
+    def setting(self, name: str) -> Setting:
         """Value of the key ``name``, unless an entry sets another for some kernels."""
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
         return said[-1] if said else Setting(keys()[name].default, DEFAULT)
@@ -277,7 +275,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""
         return self.terms_of(kernel).launch
 
-    def said_of(self, kernel: Kernel) -> Mapping[str, Setting[Any]]:
+    def said_of(self, kernel: Kernel) -> Mapping[str, Setting]:
         """All settings for ``kernel``, each with its origin; defaults are omitted."""
         return self._said(self._matcher.mask(kernel))
 
@@ -322,7 +320,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """Terms by mask and launch; ``None`` stands for the launch in the policy."""
         return {}
 
-    def _said(self, mask: int) -> dict[str, Setting[Any]]:
+    def _said(self, mask: int) -> dict[str, Setting]:
         return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
     def _resolved(self, mask: int) -> Terms:

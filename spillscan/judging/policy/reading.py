@@ -92,7 +92,7 @@ def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     return old, new
 
 
-def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting[Any]]:
+def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting]:
     """Values by key and severities by rule, each with its place."""
     nodes: Any = node.value
     settings = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan import scan
-from spillscan.judging.policy.effective import Matcher, Override
+from spillscan.judging.policy.effective import Layer, Matcher, Override, Policy
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.patterns import compiled, matches, names_of, text_of
 from spillscan.model.symbols import spellings
@@ -59,8 +59,9 @@ def test_the_matcher_finds_what_one_by_one_finds(
         for match, arch, unit in entries
     ]
     matcher = Matcher(known)
-    for symbol, arch, unit in keys:
-        each = kernel(symbol, arch, unit)
+    used: list[Override] = []
+    kernels = [kernel(*key) for key in keys]
+    for each, (symbol, arch, unit) in zip(kernels, keys, strict=True):
         naive = [
             entry
             for entry in known
@@ -69,6 +70,9 @@ def test_the_matcher_finds_what_one_by_one_finds(
             and (not entry.unit or fnmatchcase(unit, entry.unit[0]))
         ]
         assert matcher.entries(matcher.mask(each)) == naive
+        used += naive
+    idle = [entry for entry, _ in Policy((Layer(entries=tuple(known)),)).unused(kernels)]
+    assert idle == [entry for entry in known if not any(entry is each for each in used)]
 
 
 @pytest.mark.parametrize(
