@@ -18,7 +18,6 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.reading.binary.window import Budget, DamageError, Window
-from spillscan.reading.inputs.memory import Scratch
 
 MAGIC = b"\x50\xed\x55\xba"
 BEGINNING = MAGIC + b"\1\0\x10\0"
@@ -202,81 +201,55 @@ def claim(entry: Entry, budget: Budget) -> None:
 def head(entry: Entry, size: int) -> bytes:
     """First bytes of an entry, at most ``size``; only zstd needs no more than these. Raises :class:`DamageError`."""
     stored, packed = entry.stored, entry.packed
-    if not packed.flags & ZSTD or packed.plain_bytes != entry.plain_bytes:
-        plain = image(entry, Scratch())
-        return plain.copy(0, min(size, plain.size), "fat binary entry")
-    data = stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry")
-    try:
-        return _zstd_head(data, size)
-    except ValueError as error:
-        raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
+    if packed.flags & ZSTD and packed.plain_bytes == entry.plain_bytes:
+        return _decompressed(packed, stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry"), size)
+    plain = image(entry)
+    return plain.copy(0, min(size, plain.size), "fat binary entry")
 
 
-def image(entry: Entry, scratch: Scratch) -> Window:
-    """An entry's bytes, decompressed into ``scratch`` if compressed. Raises :class:`DamageError`.
-
-    Call :func:`claim` first: no limit is checked here.
-    """
+def image(entry: Entry) -> Window:
+    """An entry's bytes. Raises :class:`DamageError`. Call :func:`claim` first: no limit is checked here."""
     packed = entry.packed
     if packed.plain_bytes == entry.plain_bytes:
-        return _plain(packed, scratch)
+        return _plain(packed)
     return _plain_of_several(packed).part(entry.offset, entry.plain_bytes, "joined entry")
 
 
-@lru_cache(maxsize=1)
-def _plain_of_several(packed: Stored) -> Window:
-    return _plain(packed, Scratch())
-
-
-def _plain(packed: Stored, scratch: Scratch) -> Window:
-    stored = packed.window
+def _plain(packed: Stored) -> Window:
     if not packed.compressed:
-        return stored
-    data = stored.whole
-    memory = scratch.memory(packed.plain_bytes)
-    plain = memoryview(memory)[: packed.plain_bytes]
+        return packed.window
+    plain = _decompressed(packed, packed.window.whole, packed.plain_bytes + 1)
+    if len(plain) != packed.plain_bytes:
+        what = f"fat binary entry of {packed.plain_bytes} bytes decompresses to {len(plain)}"
+        raise DamageError(what, packed.window.start)
+    return Window(plain)
+
+
+_plain_of_several = lru_cache(maxsize=1)(_plain)
+
+
+def _decompressed(packed: Stored, data: memoryview, most: int) -> bytes:
+    """At most ``most`` bytes of ``data``, decompressed; LZ4 gives all. Raises :class:`DamageError`."""
     try:
-        size = _lz4(data, plain) if packed.flags & LZ4 else _zstd(data, plain)
+        return _lz4(data, packed.plain_bytes) if packed.flags & LZ4 else _zstd(data, most)
     except ValueError as error:
-        raise DamageError(f"fat binary entry does not decompress: {error}", stored.start) from error
-    if size != packed.plain_bytes:
-        raise DamageError(f"fat binary entry of {packed.plain_bytes} bytes decompresses to {size}", stored.start)
-    return Window(memory, 0, size)
+        raise DamageError(f"fat binary entry does not decompress: {error}", packed.window.start) from error
 
 
-def _lz4(data: memoryview, plain: memoryview) -> int:
-    """Decompress an LZ4 block into ``plain``, and return its size. Raises ValueError if it is invalid or too large."""
+def _lz4(data: memoryview, size: int) -> bytes:
     from lz4 import block
 
     try:
-        found = block.decompress(data, uncompressed_size=len(plain))
+        plain: bytes = block.decompress(data, uncompressed_size=size)
     except block.LZ4BlockError as error:
         raise ValueError("corrupt, or larger than its header says") from error
-    plain[: len(found)] = found
-    return len(found)
+    return plain
 
 
-def _zstd_head(data: memoryview, size: int) -> bytes:
+def _zstd(data: memoryview, most: int) -> bytes:
     from spillscan.reading.inputs import zstd
 
     try:
-        return zstd.decompressor().decompress(data, size)
+        return zstd.decompressor().decompress(data, most)
     except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
-
-
-def _zstd(data: memoryview, plain: memoryview) -> int:
-    """Decompress a zstd frame like :func:`_lz4`."""
-    from spillscan.reading.inputs import zstd
-
-    try:
-        claimed = zstd.get_frame_info(data).decompressed_size
-        if claimed not in (len(plain), None):
-            raise ValueError(f"its frame holds {claimed} bytes")
-        found = zstd.decompressor().decompress(data, len(plain) + 1)
-    except zstd.ZstdError as error:
-        raise ValueError(str(error)) from error
-    if len(found) > len(plain):
-        raise ValueError("it decompresses to more than its header says")
-    plain[: len(found)] = found
-    return len(found)

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from spillscan.model.code import PortableForm
 from spillscan.reading.binary import fatbin
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.inputs.memory import Scratch
 
 
 class Place(Struct, frozen=True):
@@ -83,10 +82,9 @@ class Member(Struct, frozen=True):
     relocatable: bool = False
     """Whether it is relocatable code in a fat binary, for the device linker."""
 
-    def plain(self, scratch: Scratch | None = None) -> Window:
-        """Its bytes, decompressed at each call. With a ``scratch`` they are valid until its next use. Raises
-        :class:`DamageError`."""
-        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored, scratch or Scratch())
+    def plain(self) -> Window:
+        """Its bytes, decompressed at each call. Raises :class:`DamageError`."""
+        return self.stored if isinstance(self.stored, Window) else fatbin.image(self.stored)
 
     @property
     def raw(self) -> Window:
@@ -135,7 +133,6 @@ class Repeats:
         self._members: dict[int, list[Member]] = {}
         """By size, those without a digest yet."""
         self._digests: dict[int, set[bytes]] = {}
-        self._scratch = Scratch()
 
     def add(self, member: Member) -> None:
         """Remember a member."""
@@ -157,7 +154,7 @@ class Repeats:
     def _digest(self, member: Member) -> bytes:
         """Digest of a member's bytes; of its damage if it cannot be decompressed."""
         try:
-            data: bytes | memoryview = member.plain(self._scratch).whole
+            data: bytes | memoryview = member.plain().whole
         except DamageError as error:
             data = str(error).encode()
         return hashlib.sha256(data).digest()

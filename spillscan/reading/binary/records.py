@@ -23,7 +23,7 @@ from spillscan.reading.binary.function_records import Analyzed, Facts, analyze, 
 from spillscan.reading.binary.images import Damage, Image, Intermediate, Item, Member, Place, Text
 from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits, UnopenedError, Window
 from spillscan.reading.inputs import ptx
-from spillscan.reading.inputs.memory import Buffer, Pages, Scratch
+from spillscan.reading.inputs.memory import Buffer, Pages
 
 FORMAT = "binary"
 Record = SassFunction | PortableCode | Issue
@@ -218,7 +218,7 @@ class MemberReader:
         self._unit = PurePath(name).name if name.endswith(_OBJECTS) else ""
         self._live = live
         self._left = limits.free_functions + input_bytes // limits.bytes_per_function
-        self._scratch, self._pages = Scratch(), Pages()
+        self._pages = Pages()
         self._known: dict[Facts, Analyzed] = {}
         self._known_bytes = 0
 
@@ -253,7 +253,7 @@ class MemberReader:
     def _module(self, module: Intermediate) -> PortableCode:
         symbols = self.kernels.beside(module)
         if symbols is None and module.form == "PTX":
-            window = module.plain(self._scratch)
+            window = module.plain()
             symbols = tuple(ptx.kernels(window.copy(0, window.size, "PTX")))
         return PortableCode(
             form=module.form,
@@ -268,7 +268,7 @@ class MemberReader:
     def _image(self, image: Image, number: int, contents: Contents) -> None:
         """Read all functions of one cubin, unless it is already linked, and an issue for each unreadable one. Raises
         :class:`DamageError` after that if anything else is damaged."""
-        cubin = Cubin(image.plain(self._scratch))
+        cubin = Cubin(image.plain())
         arch = f"sm_{image.target}" if image.target else cubin.arch
         if self.kernels.is_linked(image, arch, cubin):
             return

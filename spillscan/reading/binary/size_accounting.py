@@ -18,7 +18,7 @@ from spillscan.reading.binary import containers, elf
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.images import Damage, Intermediate, Member, Place
 from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
-from spillscan.reading.inputs.memory import Buffer, Pages, Scratch
+from spillscan.reading.inputs.memory import Buffer, Pages
 
 HOST, OTHER = "host code and data", "other files and packing"
 BETWEEN, DAMAGED = "between sections", "damaged"
@@ -152,7 +152,7 @@ class _Sizer:
 
     def __init__(self, weight: Weight, symbols: bool, copies: bool) -> None:
         self._weight, self._symbols, self._copies = weight, symbols, copies
-        self._scratch, self._pages = Scratch(), Pages()
+        self._pages = Pages()
 
     def add(self, file: Window, members: Iterable[Member]) -> None:
         """Add the members of one file, and the rest of it as one sum."""
@@ -191,7 +191,7 @@ class _Sizer:
         if isinstance(member, Intermediate):
             section = f"{member.form} {member.version}" if member.version else member.form
             return Counter({Key(name, unit, member.form, f"compute_{member.target}", "", section): member.plain_bytes})
-        cubin = Cubin(member.plain(self._scratch))
+        cubin = Cubin(member.plain())
         whole = Key(name, unit, "SASS", f"sm_{member.target}" if member.target else cubin.arch)
         sums = Counter({whole._replace(section=what): size for what, (_, size) in cubin.elf.headers.items()})
         functions = {each[len(b".text.") :] for each in cubin.elf.names if each.startswith(b".text.")}

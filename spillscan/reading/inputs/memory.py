@@ -1,4 +1,4 @@
-"""File data in memory: fast search of mapped files, release of pages already read, and reused scratch memory.
+"""File data in memory: fast search of mapped files, and release of pages already read.
 
 Without the release, a large mapped file would count fully as memory of this process.
 """
@@ -63,30 +63,3 @@ class Pages:
         with suppress(AttributeError):  # not on every system
             buffer.madvise(mmap.MADV_DONTNEED, self._left, end - self._left)
         self._left = end
-
-
-class Scratch:
-    """Memory reused for temporary data, because allocating new pages costs as much as decompressing into them."""
-
-    def __init__(self) -> None:
-        self._memory: mmap.mmap | None = None
-
-    def memory(self, size: int) -> mmap.mmap:
-        """Memory of at least ``size`` bytes; the last call's, if it is large enough."""
-        if self._memory is None or len(self._memory) < size:
-            self._memory = None  # release the smaller one first
-            self._memory = _own_pages(max(size, 1))
-        return self._memory
-
-
-def _own_pages(size: int) -> mmap.mmap:
-    """Private memory, copied on fork, in huge pages if the system has them. Raises ``MemoryError``."""
-    try:
-        if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, which has no fork
-            return mmap.mmap(-1, size)
-        made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"{size} bytes: {error.strerror}") from error
-    with suppress(AttributeError, OSError):
-        made.madvise(mmap.MADV_HUGEPAGE)
-    return made

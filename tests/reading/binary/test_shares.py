@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from spillscan.output.terminal import style_of
 from spillscan.reading import pipeline, workers
 from spillscan.reading.binary import fatbin, records
 from spillscan.reading.binary.images import Image
-from spillscan.reading.inputs.memory import Scratch
 from spillscan.reports.formats import json
 from spillscan.reports.report import Report
 from tests.reading.binary.support import stored
@@ -60,47 +58,11 @@ def _shown(functions: Iterable[object]) -> bytes:
     return b"".join(json.render(Report(kind="scan", build=build, read=(build,)), style_of(None, False)))
 
 
-def test_nothing_is_read_of_an_image_after_the_next(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All images are decompressed into the same memory."""
-    alone = _shown(records.items(mapped, "all.fatbin", live=True))
-    given: list[bytearray] = []
-
-    def memory(scratch: Scratch, size: int) -> bytearray:
-        for each in given:
-            each[:] = b"\xa5" * len(each)
-        given.append(bytearray(size))
-        return given[-1]
-
-    monkeypatch.setattr(Scratch, "memory", memory)
-    assert _shown(records.items(mapped, "all.fatbin", live=True)) == alone
-    assert len(given) > 5
-
-
-def test_what_a_forked_process_decompresses_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "processors", lambda: 2)
-    scratch = Scratch()
-    memory = scratch.memory(100)
-    memory[:4] = b"mine"
-
-    def other(_: int) -> bytes:
-        assert scratch.memory(50) is memory
-        memory[:4] = b"this"
-        return memory[:4]
-
-    assert [*workers.in_order(other, [0, 1], [1, 1], "nothing was made", 1)] == [b"this", b"this"]
-    assert memory[:4] == b"mine"
-
-
-def test_memory_that_there_is_not() -> None:
-    with pytest.raises(MemoryError, match="bytes"):
-        Scratch().memory(1 << 60)
-
-
 def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LEAST_BYTES", 1)
     monkeypatch.setattr(workers, "processors", lambda: 2)
 
-    def deadly(image: Image, *scratch: Any) -> object:
+    def deadly(image: Image) -> object:
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(Image, "plain", deadly)
