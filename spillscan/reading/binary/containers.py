@@ -5,7 +5,7 @@ names are only displayed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -33,34 +33,34 @@ def images(window: Window, budget: Budget, place: Place | None = None) -> Iterat
 def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     try:
         budget.enter(place.nesting, window.start)
-        yield from _reader(window)(window, budget, place)
+        yield from _items(window, budget, place)
     except DamageError as error:
         yield Damage(error, place)
 
 
 def holds_code(head: bytes) -> bool:
     """Whether a file that begins with ``head`` may contain GPU code: true unless its format rules it out."""
-    return _reader(Window(head)) is not _anywhere or not head.startswith(archives.BARREN)
+    is_text, is_archive = kind_of_binary(head) is None, archive.kind(Window(head)) is not None
+    return is_text or is_archive or not head.startswith(archives.BARREN)
 
 
-_Reader = Callable[[Window, Budget, Place], Iterator[Item]]
-
-
-def _reader(window: Window) -> _Reader:
-    if window.starts(elf.MAGIC):
-        return _elf
-    if window.starts(fatbin.MAGIC):
-        return _region
-    if archive.codec_of(window) is not None:
-        return _compressed
-    if archive.kind(window):
-        return _archive
-    if window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
-        return _coff
+def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
+    """Contents of a file, by the reader of its format."""
     head = window.copy(0, min(window.size, _HEAD_BYTES), "file")
-    if archives.sealed(head):
-        return _sealed
-    return _anywhere if kind_of_binary(head) is not None else _text
+    if window.starts(elf.MAGIC):
+        yield from _elf(window, budget, place)
+    elif window.starts(fatbin.MAGIC):
+        yield from _sections(_File(window, [host.Section("", window, is_fat=True)]), budget, place)
+    elif (codec := archive.codec_of(window)) is not None:
+        yield from _entries(archive.unpacked(window, codec, budget), window, budget, place)
+    elif archive.kind(window):
+        yield from _entries(archive.members(window, budget), window, budget, place)
+    elif window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
+        yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
+    elif how := archives.sealed(head):
+        yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
+    else:
+        yield from _unknown(window, budget, place, is_text=kind_of_binary(head) is None)
 
 
 def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
@@ -78,18 +78,6 @@ def _elf(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     yield from _sections(_File(window, sections, sources), budget, place)
 
 
-def _coff(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
-
-
-def _region(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    yield from _sections(_File(window, [host.Section("", window, is_fat=True)]), budget, place)
-
-
-def _anywhere(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
-
-
 _WRITTEN = re.compile(
     rb"f0VMRgIBA[\w+/]{15}vg[A-D]|UO1VugEAEA"
     rb"|7[fF]454[cC]460201[0-9a-fA-F]{24}[bB][eE]00|50[eE][dD]55[bB][aA]01001000"
@@ -100,29 +88,15 @@ _WRITTEN = re.compile(
 """The beginning of a cubin or fat binary in base64, as hexadecimal digits, as bytes and as words of a C array."""
 
 
-def _text(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
+def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> Iterator[Item]:
+    """Contents of a file without a format that is known here."""
     by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
-    if place.depth and not by_hand:  # depth 0 is the input itself
+    if is_text and place.depth and not by_hand:  # depth 0 is the input itself
         yield Text(window, place)
-    yield from _anywhere(window, budget, place)
-    if written := _WRITTEN.search(window.whole):
+    yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
+    if is_text and (written := _WRITTEN.search(window.whole)):
         what = "it contains GPU code as text (base64, digits, a C array), which is not opened"
         yield Damage(UnopenedError(what, window.start + written.start()), place)
-
-
-def _sealed(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    how = archives.sealed(window.copy(0, min(window.size, archives.HEAD_BYTES), "file"))
-    yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
-
-
-def _compressed(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    codec = archive.codec_of(window)
-    assert codec is not None
-    yield from _entries(archive.unpacked(window, codec, budget), window, budget, place)
-
-
-def _archive(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
-    yield from _entries(archive.members(window, budget), window, budget, place)
 
 
 def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, place: Place) -> Iterator[Item]:
