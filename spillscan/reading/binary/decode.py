@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
@@ -106,6 +107,13 @@ class Decoded:
         self.table = table
         self.code: Code = Wide(window, number, table.selectors) if table.wide else Narrow(window, table.selectors)
         self.ranks = table.ranks.take(self.code.codes)
+
+    def part(self, begin: int, end: int) -> Decoded:
+        """One function of several that were decoded together: its instructions from offset ``begin`` to ``end``."""
+        part = copy(self)
+        part.code = self.code.part(begin, end)
+        part.ranks = self.ranks[self.code.rows_before(begin) : self.code.rows_before(end)]
+        return part
 
     def counts(self, begin: int, end: int) -> Counts:
         """Counts of the instructions from offset ``begin`` to ``end``."""

@@ -23,6 +23,10 @@ Pair = tuple[int | None, int | None]
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """First toolkit that writes the address of every spill into the cubin: ptxas 12.6.20 does, 12.5.82 does not."""
+_TOGETHER_BYTES = 1 << 19
+"""Maximum bytes decoded at once; columns of that much code fit into a CPU cache."""
+_GROUP_BYTES = 32
+"""A control word of Maxwell and Pascal and its three instructions, or two instructions."""
 Spills = tuple[int, ...] | None
 """Offsets of annotated instructions; ``None`` if the toolkit writes no annotations."""
 
@@ -93,13 +97,32 @@ class Analyzed(NamedTuple):
 
 
 def analyze(functions: Iterable[tuple[Window, Facts]], number: int, origin: Origin) -> Iterator[Analyzed]:
-    """Records of functions, in order. ``number``: their architecture."""
+    """Records of functions, in order. ``number``: their architecture. Neighbours are decoded together."""
     opcodes = table(number)
+    for neighbours in _neighbours(functions):
+        first, last = neighbours[0][0], neighbours[-1][0]
+        window = Window(first.buffer, first.start, last.end - first.start)
+        together = None if opcodes is None else Decoded(window, opcodes, number)
+        for code, facts in neighbours:
+            yield _analyzed(facts, together, code.start - first.start, origin)
+
+
+def _neighbours(functions: Iterable[tuple[Window, Facts]]) -> Iterator[list[tuple[Window, Facts]]]:
+    """Functions whose code is adjacent."""
+    group: list[tuple[Window, Facts]] = []
     for code, facts in functions:
-        yield _analyzed(facts, None if opcodes is None else Decoded(code, opcodes, number), origin)
+        if group:
+            begin, end = group[0][0].start, group[-1][0].end
+            if code.start < end or code.end - begin > _TOGETHER_BYTES or (code.start - begin) % _GROUP_BYTES:
+                yield group
+                group = []
+        group.append((code, facts))
+    if group:
+        yield group
 
 
-def _analyzed(facts: Facts, decoded: Decoded | None, origin: Origin) -> Analyzed:
+def _analyzed(facts: Facts, together: Decoded | None, start: int, origin: Origin) -> Analyzed:
+    """Record of the function whose code begins at offset ``start`` of what is decoded ``together``."""
     resources, spills, size = facts.resources, facts.spills, facts.code_bytes
     role, frame, dynamic = facts.role, resources.frame_bytes, resources.dynamic_shared
     local, roles, shared = NO_TRAFFIC, tuple[WarpRole, ...](), None
@@ -107,15 +130,17 @@ def _analyzed(facts: Facts, decoded: Decoded | None, origin: Origin) -> Analyzed
     callees: list[SassFunction] = []
     unknown: int | None = None
     spilled: Pair = (None, None)
-    together: Pair = (None, None)
-    if decoded is not None:
-        counts = decoded.counts(0, size)
+    both: Pair = (None, None)
+    if together is not None:
+        counts = together.counts(start, start + size)
         unknown = counts.unknown
-        shared = None if spills is None else decoded.shared_among(spills)
         # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
         deepest = bool(frame) and role != "function" and frame == resources.stack_bytes
         analysis: Analysis | None = None
-        if counts.local or counts.settings or deepest:
+        marked = counts.local or counts.settings or deepest
+        decoded = together.part(start, start + size) if marked or spills else together
+        shared = None if spills is None else decoded.shared_among(spills)
+        if marked:
             analysis = decoded.analysis(role, counts, parts=facts.parts, spills=spills)
             roles = analysis.roles() if counts.settings else ()
             frame = analysis.frame_bytes() if deepest else frame
@@ -124,16 +149,16 @@ def _analyzed(facts: Facts, decoded: Decoded | None, origin: Origin) -> Analyzed
         spilled = _spilled(local, role)
         for (begin, symbol), end in zip(facts.parts, [*(begin for begin, _ in facts.parts[1:]), size], strict=False):
             if symbol:
-                own = decoded.counts(begin, end)
+                own = together.counts(start + begin, start + end)
                 unknown += own.unknown
                 inner = NO_TRAFFIC, None if resources.frame_bytes else 0
                 if analysis is not None and counts.local:
                     inner = analysis.callee(begin)
                 callees.append(_callee(symbol, end - begin, own, *inner, facts.maker, origin))
         if callees and not local.callees:
-            together = spilled
+            both = spilled
         elif callees and local.evidence == "annotation" and local.cumulative is not None:
-            together = local.cumulative.pair
+            both = local.cumulative.pair
     record = SassFunction(
         symbol="",
         arch=None,
@@ -152,7 +177,7 @@ def _analyzed(facts: Facts, decoded: Decoded | None, origin: Origin) -> Analyzed
             digest=facts.digest,
             register_cap=facts.info.register_cap,
         ),
-        usage=_usage(facts, frame, spilled, together),
+        usage=_usage(facts, frame, spilled, both),
         launch_bounds=bounds_of(facts.info),
         dynamic_shared=False if counts and dynamic and not counts.may_share else dynamic,
         final=facts.final,

@@ -149,7 +149,7 @@ def sections_of(elf: Elf) -> Sections:
 
 def _bank(name: bytes) -> int | None:
     """Number in the name of a function's constant bank; ``None`` if there is none."""
-    bank, dot, _ = name.removeprefix(b".nv.constant")[:3].partition(b".")
+    bank, dot, _ = name[len(b".nv.constant") :][:3].partition(b".")
     return int(bank) if dot and bank.isdigit() else None
 
 

@@ -14,6 +14,7 @@ Each field was verified against the text of cuobjdump, instruction by instructio
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -46,6 +47,13 @@ class Wide:
         self.codes: Words = self._lows & 0xFFF
         if selectors.bits:
             selectors.choose(self.codes, (self._lows, self._highs))
+
+    def part(self, begin: int, end: int) -> Wide:
+        """Instructions from offset ``begin`` to ``end``, where functions begin; nothing is looked up again."""
+        part, rows = copy(self), slice(begin // 16, end // 16)
+        part._pairs = self._pairs[2 * rows.start : 2 * rows.stop]
+        part._lows, part._highs, part.codes = self._lows[rows], self._highs[rows], self.codes[rows]
+        return part
 
     def words(self) -> tuple[Words, Words]:
         """Low words, and high words."""
@@ -136,6 +144,13 @@ class Narrow:
             np.right_shift(words[place + 1 :: 4], np.uint64(51), out=codes[place::3])
         if selectors.bits:
             selectors.choose(self.codes, (self._words(np.arange(len(self.codes))),))
+
+    def part(self, begin: int, end: int) -> Narrow:
+        """See :meth:`Wide.part`."""
+        part = copy(self)
+        part._all = self._all[begin // 8 : end // 8]
+        part.codes = self.codes[self.rows_before(begin) : self.rows_before(end)]
+        return part
 
     def rows_before(self, offset: int) -> int:
         """See :meth:`Wide.rows_before`."""
