@@ -182,14 +182,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Clauses of known lines that no grammar rule describes."""
 
     def __add__(self, other: Stats) -> Stats:
-        return Stats(
-            inputs=self.inputs + other.inputs,
-            lines=self.lines + other.lines,
-            bytes=self.bytes + other.bytes,
-            recognised_lines=self.recognised_lines + other.recognised_lines,
-            unknown_lines=self.unknown_lines + other.unknown_lines,
-            unknown_clauses=self.unknown_clauses + other.unknown_clauses,
-        )
+        return Stats(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
 class Build(Struct, frozen=True, kw_only=True):
@@ -331,15 +324,10 @@ class Reading(Struct):
 
     def add(self, other: Reading) -> None:
         """Append the contents of another input."""
-        self.kernels += other.kernels
-        self.links += other.links
-        self.functions += other.functions
-        self.sidecars += other.sidecars
-        self.issues += other.issues
         self.stats += other.stats
-        self.portable += other.portable
-        self.empty_units += other.empty_units
-        self.units += other.units
+        for name in self.__struct_fields__:
+            if name != "stats":
+                getattr(self, name).extend(getattr(other, name))
 
     @property
     def is_empty(self) -> bool:

@@ -5,7 +5,8 @@ Local-memory accesses are in :mod:`spillscan.model.local`, whose names are impor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Literal
 
@@ -184,12 +185,15 @@ class SassStats(Struct, frozen=True, kw_only=True):
     @property
     def opcode_classes(self) -> dict[str, int]:
         """Number of instructions by class (:data:`OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
-        return classified(self.opcodes)
+        sums: Counter[str] = Counter()
+        for opcode, count in self.opcodes:
+            sums[CLASS_OF.get(opcode, OTHER_CLASS)] += count
+        return dict(sorted(sorted(sums.items()), key=itemgetter(1), reverse=True))
 
     @property
     def unknown_opcodes(self) -> tuple[str, ...]:
         """Mnemonics without a class; their instructions are of class ``other``."""
-        return unclassified(self.opcodes)
+        return tuple(sorted({opcode for opcode, _ in self.opcodes}.difference(CLASS_OF)))
 
 
 class SassFunction(Struct, frozen=True, kw_only=True):
@@ -307,19 +311,3 @@ is not in the table is of class ``other``: it is counted and named, never guesse
 CLASS_OF: dict[str, str] = {opcode: name for name, opcodes in OPCODE_CLASSES.items() for opcode in opcodes}
 
 OTHER_CLASS = "other"
-
-
-def classified(opcodes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Number of instructions by class, largest first."""
-    found: dict[str, int] = {}
-    class_of, held = CLASS_OF.get, found.get
-    for opcode, count in opcodes:
-        name = class_of(opcode, OTHER_CLASS)
-        found[name] = held(name, 0) + count
-    by_name = sorted(found.items())
-    return dict(sorted(by_name, key=itemgetter(1), reverse=True))
-
-
-def unclassified(opcodes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """Mnemonics without a class, sorted."""
-    return tuple(sorted({opcode for opcode, _ in opcodes}.difference(CLASS_OF)))
