@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from spillscan.commands._baseline import DEFAULT_FILE, Gate
 from spillscan.judging.policy import Policy
 from spillscan.judging.rules.blocks import FAILS
+from spillscan.judging.rules.code import OTHER
 from spillscan.judging.rules.stack import STACK
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.patterns import names_of
@@ -54,6 +55,8 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
     unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None and id(kernel) not in never]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
+    if any(policy.terms_of(kernel).levels.get(OTHER.id, "off") != "off" for kernel in kernels):
+        yield f"machine code [{OTHER.id}] (`spillscan diff --with code BASE HEAD` compares it)"
     limited = [kernel for kernel in kernels if policy.terms_of(kernel).limit(*STACK.limits) is not None]
     unread = [kernel for kernel in limited if kernel.sass is None]
     if unread:

@@ -110,6 +110,14 @@ def test_blocks_of_a_kernel_that_cannot_launch_are_no_open_end() -> None:
     assert [*not_checked(build, policy, check(build, policy).findings)] == []
 
 
+@pytest.mark.parametrize(("level", "said"), [("error", 1), ("note", 1), ("off", 0)])
+def test_machine_code_is_not_checked(level: str, said: int) -> None:
+    policy = Policy((from_options({}, (f"other-code={level}",), ("*=64",)),))
+    lines = [*not_checked(Build(kernels=(kernel(),)), policy)]
+    assert len(lines) == said
+    assert all(line.startswith("machine code [other-code] (`spillscan diff") for line in lines)
+
+
 def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:
     limited = Policy((from_options({"max_stack_bytes": "64"}, (), ("*=64",)),))
     (line,) = not_checked(Build(kernels=(kernel(),)), limited)
