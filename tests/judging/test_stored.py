@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -39,31 +38,6 @@ LIMITS = (
 )
 GROWTH = "--set max_spill_growth_bytes=4 --set max_register_growth=2 --set max_code_growth_percent=5"
 _BUILDS = sorted({build for pair in PAIRS for build in pair})
-_LIMITED = [
-    "spill-bytes",
-    "registers",
-    "stack-bytes",
-    "code-bytes",
-    "shared-bytes",
-]
-_GROWN = ["spill-growth-bytes", "register-growth", "code-growth-percent"]
-
-
-def _drawn(number: int, limits: list[str]) -> str:
-    """Limits, severities and launches drawn at random."""
-    chance = Random(number)
-    words = [
-        f"--set max_{name.replace('-', '_')}={chance.choice((0, 1, 8, 40, 100, 1000, 'none'))}"
-        for name in limits
-        if chance.random() < 0.5
-    ]
-    words += [f"--launch {chance.choice('*sgc')}*={32 * chance.randint(1, 32)},{chance.choice((0, 0, 999, 40000))}"]
-    words += [f"--fail-on {chance.choice(('error', 'warning', 'note', 'never'))}"]
-    words += ["--strict"] * (chance.random() < 0.3) + ["--arch sm_80"] * (chance.random() < 0.2)
-    words += [f"--set min_blocks_per_sm={chance.randint(1, 12)}"] * (limits is _LIMITED and chance.random() < 0.5)
-    return " ".join(words)
-
-
 _CALLS = [
     *(
         f"diff {more} {base} {head}"
@@ -73,8 +47,6 @@ _CALLS = [
     *(f"diff --by arch {build}" for build in ("demo/head.log", "identity/archs-13.0.log")),
     *(f"check {more} {build}" for build in _BUILDS for more in ("", LIMITS)),
     *(f"check --baseline baseline.json {more} {head}" for base, head in PAIRS for more in ("", GROWTH)),
-    *(f"diff {_drawn(number, _GROWN)} {' '.join(pair)}" for number, pair in enumerate(PAIRS * 3)),
-    *(f"check {_drawn(number, _LIMITED)} {build}" for number, build in enumerate(_BUILDS * 3)),
     "check effects/head.log effects/head.sass.zst",
     f"check {LIMITS} --strict effects/head.log effects/head.sass.zst",
     *(f"check failures/{path.name}" for path in sorted((FIXTURES / "failures").iterdir())),
