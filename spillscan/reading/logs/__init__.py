@@ -5,7 +5,7 @@ returns. All other modules see clean lines; at the end, ``clean`` maps them back
 
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
 write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``attribution`` follows
-one writer, with helpers: ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, ``gathered`` records, and the
+one writer, with helpers: ``pending`` kernels, ``suspicions``, ``notes``, ``link_lines``, ``records``, and the
 ``interleaved`` groups that no line assigns. If one kernel is open, the registers line belongs to it. If several are
 open, the lines are kept until there are as many as waiting kernels: each kernel may own any line after its stack line
 whose fields fit (``interleaved``). Values on which all possible owners agree are certain. All others are unknown and

@@ -10,12 +10,12 @@ from spillscan.model import Issue, Kernel, LinkRecord, Usage
 from spillscan.output.nouns import count
 from spillscan.reading.logs import messages
 from spillscan.reading.logs.archs import callees_first, without_stack_lines
-from spillscan.reading.logs.gathered import Gathered
 from spillscan.reading.logs.interleaved import assign, contradicts, may_own, settle_stacks
-from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
+from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
 from spillscan.reading.logs.pending import PendingKernel, Run, Section, first_line, shown_by
+from spillscan.reading.logs.records import Records
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, NamelessRecords, Seen, doubt_stack, judge
 
@@ -43,7 +43,7 @@ class Writer:
         """Symbols of kernels in such groups whose stack lines had not been read."""
         self.modules: list[Step] = []
         """Steps in which a module began, including modules without kernels."""
-        self._gathered = Gathered()
+        self._records = Records()
         self._open: list[PendingKernel] = []
         """Kernels that wait for their registers lines."""
         self._uses: list[Usage] = []
@@ -109,7 +109,7 @@ class Writer:
                 else kernel
                 for kernel in kernels
             ]
-        self._gathered.runs.append(Run(section, step, kernels))
+        self._records.runs.append(Run(section, step, kernels))
         self._last = None
 
     def functions(self, rows: list[tuple[str, messages.Stack, float | None]], line: int, step: Step) -> int:
@@ -148,7 +148,7 @@ class Writer:
                 self._used(message, line, step, before, text)
             case messages.FunctionUsage():
                 usage = message.usage
-                self._gathered.pending.append(
+                self._records.pending.append(
                     PendingKernel(message.symbol, None, "unknown", line, step, self._section, usage=usage)
                 )
             case messages.CompileTime():
@@ -245,7 +245,7 @@ class Writer:
         function = PendingKernel(symbol, None, "function", line, step, section, stack, caller_line=caller)
         if symbol in self._notes.named:
             function.advisories = self._notes.take(symbol, stack.spills)
-        self._gathered.pending.append(function)
+        self._records.pending.append(function)
         self._last = function
         return function
 
@@ -304,7 +304,7 @@ class Writer:
         kernel.section.linked |= linked
         kernel.section.barriers |= barriers
         self._open.remove(kernel)
-        self._gathered.pending.append(kernel)
+        self._records.pending.append(kernel)
         self._last = kernel
 
     def _unowned_registers(
@@ -342,7 +342,7 @@ class Writer:
             if each.stack is None and not self._seen.without_abi:
                 self._incomplete(each)
             else:
-                self._gathered.pending.append(each)
+                self._records.pending.append(each)
         settled = set(map(id, kernels))
         self._begin_group([each for each in self._open if id(each) not in settled])
 
@@ -362,7 +362,7 @@ class Writer:
         for each in self._open:
             if each.stack is not None:
                 each.reasons += ("interleaved output: its registers line is one of many",)
-                self._gathered.pending.append(each)
+                self._records.pending.append(each)
         self._groups.append(line)
         self._begin_group(waiting, max(0, self._owed + len(self._open) - len(waiting) - len(self._uses)))
 
@@ -381,27 +381,27 @@ class Writer:
             self._issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._settle_open()
         self._seen.interleaved |= self._nameless.settle(
-            self._gathered.pending, self._issues, named=self._seen.names and self._seen.entries > 0
+            self._records.pending, self._issues, named=self._seen.names and self._seen.entries > 0
         )
         self._forget_named()
         self.linker.interrupt()
         self._report_unbegun()
-        seen, gathered = self._seen, self._gathered.pending
-        self._times.count(gathered, seen)
+        seen, pending = self._seen, self._records.pending
+        self._times.count(pending, seen)
         if self.timed and not self.interleaved:
-            self._times.demand(self._gathered.runs, gathered, seen, line)
+            self._times.demand(self._records.runs, pending, seen, line)
         complete = self._issues.complete
-        for each in gathered:
+        for each in pending:
             if each.role == "entry" or each.suspicions:
                 judge(each, seen, self._issues, complete=complete)
-        settle_stacks(gathered)
+        settle_stacks(pending)
         if self._notes.named:
-            runs, linked = [run.kernels for run in self._gathered.runs], self.linker.symbols
-            self.linker.forget_stacks(self._notes.attach_late(gathered, runs, linked, interleaved=self.interleaved))
-        of_gathered = ((each.symbol, each.stack.spills) for each in gathered if each.stack)
-        of_whole = ((each.key.symbol, each.usage.spills) for each in self._gathered.whole())
-        reported = (each for each in chain(of_gathered, of_whole) if each[0] in self._notes.named)
-        self._notes.settle(gathered, reported, interleaved=self.interleaved)
+            runs, linked = [run.kernels for run in self._records.runs], self.linker.symbols
+            self.linker.forget_stacks(self._notes.attach_late(pending, runs, linked, interleaved=self.interleaved))
+        of_pending = ((each.symbol, each.stack.spills) for each in pending if each.stack)
+        of_whole = ((each.key.symbol, each.usage.spills) for each in self._records.whole())
+        reported = (each for each in chain(of_pending, of_whole) if each[0] in self._notes.named)
+        self._notes.settle(pending, reported, interleaved=self.interleaved)
 
     def _settle_open(self) -> None:
         """Settle kernels and groups that still wait for lines."""
@@ -417,12 +417,12 @@ class Writer:
         for each in self._open:
             if each.stack is not None:
                 each.reasons += ("no registers line follows it",)
-                self._gathered.pending.append(each)
+                self._records.pending.append(each)
             self._incomplete(each)
         self._open = []
 
     def _incomplete(self, kernel: PendingKernel) -> None:
-        message = f"the figures of {kernel.symbol} are incomplete"
+        message = f"lines of {kernel.symbol} are missing"
         self._issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
         self._issues.mark_doubtful(kernel.line)
 
@@ -432,7 +432,7 @@ class Writer:
             line, symbol, text = self._unbegun[0]
             more = f" ({count(len(self._unbegun), 'kernel')})" if len(self._unbegun) > 1 else ""
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
-            self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else FIGURES)
+            self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else METRICS)
 
     def issues(self) -> list[Issue]:
         """Issues found while reading; complete after :meth:`end`."""
@@ -450,7 +450,7 @@ class Writer:
         log shows that device code is linked.
         """
         linked = frozenset(self.linker.symbols) if self.interleaved else frozenset()
-        return self._gathered.records(
+        return self._records.all(
             self._input,
             self._seen,
             self._issues,

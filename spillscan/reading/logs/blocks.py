@@ -49,7 +49,7 @@ class Functions(NamedTuple):
     """(symbol, stack line, compile time in milliseconds) of each function."""
 
 
-_Figures = tuple[Usage, str, int, bool]
+_Values = tuple[Usage, str, int, bool]
 """Values of a kernel's lines, its arch, and the result of :func:`shown_by`."""
 
 
@@ -62,7 +62,7 @@ class Blocks:
         self._kernel_fields = _groups(self._kernel, _KERNEL_FIELDS)
         self._function = grammar.pattern("ptxas", "function_block")
         self._function_fields = _groups(self._function, _FUNCTION_FIELDS)
-        self._figures: dict[bytes, dict[bytes, _Figures]] = {}
+        self._values: dict[bytes, dict[bytes, _Values]] = {}
         """Values by arch and by the stack and registers lines."""
 
     def match(self, text: bytes, position: int) -> re.Match[bytes] | None:
@@ -83,17 +83,17 @@ class Blocks:
         text, position = first.string, first.start()
         block, size, fields, name = self._kernel.match, len(text), self._kernel_fields, self._input
         of_arch, of_time = first["ARCH"], first["MILLISECONDS"] is None
-        known = self._figures.setdefault(of_arch, {})
+        known = self._values.setdefault(of_arch, {})
         records: list[Kernel] = []
         barriers, linked = 0, False
         while match is not None:
             symbol, arch, resources, time = match.group(*fields)
             if match.end() == size or arch != of_arch or (time is None) != of_time:
                 break
-            figures = known.get(resources) or self._whole(resources, arch, known)
-            if figures is None:
+            values = known.get(resources) or self._whole(resources, arch, known)
+            if values is None:
                 break
-            usage, target, shown, summed = figures
+            usage, target, shown, summed = values
             barriers, linked = barriers | shown, linked | summed
             records.append(
                 Kernel(
@@ -121,7 +121,7 @@ class Blocks:
             match = self._function.match(text, position)
         return Functions(position, rows)
 
-    def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Figures]) -> _Figures | None:
+    def _whole(self, resources: bytes, arch: bytes, known: dict[bytes, _Values]) -> _Values | None:
         """Parse a kernel's stack and registers lines and add them to ``known``; ``None`` if they are incomplete."""
         stack, used = (ptxas_message(line) for line in resources.decode("utf-8", "replace").split("\n")[:2])
         if not (isinstance(stack, Stack) and isinstance(used, Used)):
@@ -137,8 +137,8 @@ class Blocks:
             spill_store_bytes=stack.spill_store_bytes,
             spill_load_bytes=stack.spill_load_bytes,
         )
-        figures = known[resources] = usage, target, *shown_by(usage)
-        return figures
+        values = known[resources] = usage, target, *shown_by(usage)
+        return values
 
 
 @lru_cache(maxsize=_MEMO_ENTRIES)

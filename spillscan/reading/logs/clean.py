@@ -83,8 +83,8 @@ class Cleaner:
     def _broken(self, text: bytes, line: int) -> bytes:
         """Turn each carriage return between two texts into a line end and remove the others."""
         pieces, start = list[bytes](), 0
-        while (found := text.find(b"\r", start)) >= 0:
-            begin, end = text.rfind(b"\n", start, found) + 1 or start, text.find(b"\n", found)
+        while (at := text.find(b"\r", start)) >= 0:
+            begin, end = text.rfind(b"\n", start, at) + 1 or start, text.find(b"\n", at)
             end = len(text) if end < 0 else end
             shown = list(filter(None, text[begin:end].split(b"\r"))) or [b""]
             first = line + text.count(b"\n", start, begin)

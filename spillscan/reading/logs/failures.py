@@ -419,14 +419,14 @@ def _named(failures: list[Failure]) -> str:
 
 def _one_a_subject(details: list[Failure]) -> list[Failure]:
     """First message per source; rebuilt if the rebuild comes after its last message."""
-    found: dict[str, Failure] = {}
+    first: dict[str, Failure] = {}
     for detail in details:
-        found.setdefault(detail.subject, detail).rebuilt = detail.rebuilt
-    return list(found.values())
+        first.setdefault(detail.subject, detail).rebuilt = detail.rebuilt
+    return list(first.values())
 
 
 @lru_cache(maxsize=1024)
 def _parse(text: str, start: str = "line") -> tuple[str, dict[str, str]]:
     """(rule, tokens) of a message; an empty rule for any other line."""
-    found = None if not text or is_report(text) else grammar.parse("buildfailure", start, text)
-    return found or ("", {})
+    parsed = None if not text or is_report(text) else grammar.parse("buildfailure", start, text)
+    return parsed or ("", {})

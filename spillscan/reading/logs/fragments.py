@@ -11,7 +11,7 @@ from spillscan.reading import grammar
 
 # ---- anywhere in a log -------------------------------------------------------------------------------------------
 
-_SAID = re.compile(
+_PIECES = re.compile(
     r"bytes s(?:tack frame|pill (?:stores|loads))|Used \d+ reg|used \d+ barr|Compil(?:ing entry fun|e time = \d)"
     r"| (?<=\d )(?:bytes (?:cmem\[|[sgl]mem\b|cumulative)|registers, (?:used )?\d)|Function properties for"
     r"|' for 'sm_\d|Registers are spilled|Local memory used for|ptxas (?:info|warning) *:?$|cmem\[\d+\]$"
@@ -52,7 +52,7 @@ _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)")
 
 def holds_piece(line: str) -> bool:
     """Whether ``line`` contains text of reports only. Outside of a whole message, this means a torn one."""
-    return (_BEGUN.match(line) or _SAID.search(line)) is not None
+    return (_BEGUN.match(line) or _PIECES.search(line)) is not None
 
 
 def half_head(before: str) -> bool:

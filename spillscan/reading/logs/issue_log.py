@@ -21,8 +21,8 @@ MOST_OF_A_CODE = 1000
 NEIGHBOURHOOD_LINES = 1000
 """Distance in lines from a torn line within which nothing is certain."""
 
-FIGURES: tuple[Hidden, ...] = ("registers", "stack", "shared")
-ALL: tuple[Hidden, ...] = ("kernels", "spills", *FIGURES)
+METRICS: tuple[Hidden, ...] = ("registers", "stack", "shared")
+ALL: tuple[Hidden, ...] = ("kernels", "spills", *METRICS)
 
 LONGEST_QUOTE = 160
 _DIGITS = re.compile(r"\d+")
@@ -44,7 +44,7 @@ class IssueLog:
 
     def __init__(self, input_name: str) -> None:
         self._input = input_name
-        self._found: dict[tuple[str, str], tuple[Issue, int]] = {}
+        self._kept: dict[tuple[str, str], tuple[Issue, int]] = {}
         self._of_code: Counter[str] = Counter()
         self._left_out: dict[str, tuple[Issue, int]] = {}
         self._damaged: list[int] = []
@@ -62,7 +62,7 @@ class IssueLog:
     ) -> None:
         """Add an issue seen on ``line``."""
         pattern = f"{symbol} {_DIGITS.sub('0', message)}" if code in _COUNTED else f"{line} {message}"
-        issue, count = self._found.get((code, pattern), (None, 0))
+        issue, count = self._kept.get((code, pattern), (None, 0))
         if issue is None:
             origin = Origin(input=self._input, line=line)
             issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=hides, symbol=symbol)
@@ -71,7 +71,7 @@ class IssueLog:
                 first, left_out = self._left_out.get(code, (issue, 0))
                 self._left_out[code] = (first, left_out + 1)
                 return
-        self._found[code, pattern] = (issue, count + 1)
+        self._kept[code, pattern] = (issue, count + 1)
 
     def add_damage(self, message: str, line: int, *, hides: tuple[Hidden, ...] | None = None) -> None:
         """Add a torn line, which puts its neighbourhood in doubt."""
@@ -118,7 +118,7 @@ class IssueLog:
         """Issues, in order of first occurrence."""
         kept = [
             issue if count == 1 else replace(issue, message=f"{issue.message} ({count} times)")
-            for issue, count in self._found.values()
+            for issue, count in self._kept.values()
         ]
         return kept + [
             replace(issue, message=f"{count} more like this: {issue.message}")

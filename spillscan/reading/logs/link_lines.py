@@ -7,7 +7,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from spillscan.model import LinkRecord, Origin
-from spillscan.reading.logs.issue_log import ALL, FIGURES, IssueLog, quoted
+from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, quoted
 from spillscan.reading.logs.messages import LinkProperties, LinkUsed
 
 
@@ -43,7 +43,7 @@ class LinkLines:
         missing, self._missing = self._missing, False
         if named is None or missing or message.cut:
             what = f"an nvlink line is incomplete or names no kernel: {quoted(text)}"
-            hides = ALL if named is None else FIGURES
+            hides = ALL if named is None else METRICS
             self._issues.add("unnamed-kernel", what, line, "error", hides=hides)
             return
         origin = Origin(input=self._input, line=line, format="nvlink")
@@ -61,5 +61,5 @@ class LinkLines:
         """Report the missing registers line if something else follows the properties."""
         if self._named is not None:
             what = f"no registers line follows nvlink's properties of {self._named.symbol}"
-            self._issues.add("lost-lines", what, self._line, "error", hides=FIGURES, symbol=self._named.symbol)
+            self._issues.add("lost-lines", what, self._line, "error", hides=METRICS, symbol=self._named.symbol)
             self._named = None

@@ -140,12 +140,12 @@ class _Log:
                 continue
             end = text.find(b"\n", hit) + 1 or size
             following = text[end : text.find(b"\n", end, end + _LONGEST_WRAPPED_BYTES) + 1 or size]
-            found, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
-            is_report = not (found is None or isinstance(found, Ignored))
+            parsed, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
+            is_report = not (parsed is None or isinstance(parsed, Ignored))
             if is_report:
                 self._failures.look(seen, position, seen_line)
-            if isinstance(found, Note) and found.is_error:
-                self._failures.error(found.advisory.text, position, self._line)
+            if isinstance(parsed, Note) and parsed.is_error:
+                self._failures.error(parsed.advisory.text, position, self._line)
             self._line += lines
             position = end if lines == 1 else end + len(following)
             if is_report:
@@ -255,10 +255,10 @@ class _Log:
         while end and not writer.idle:
             position, end = end, text.find(b"\n", end) + 1
             line = text[position:end]
-            found = self._regular.get(line)
-            if found is None or (isinstance(found, Used) and _WRAPPED.match(text, end)):
+            parsed = self._regular.get(line)
+            if parsed is None or (isinstance(parsed, Used) and _WRAPPED.match(text, end)):
                 return position
-            writer.feed(found, self._line, steps.current, line[:-1].decode("utf-8", "replace"))
+            writer.feed(parsed, self._line, steps.current, line[:-1].decode("utf-8", "replace"))
             self._recognised += 1
             self._line += 1
         return end
@@ -271,58 +271,58 @@ class _Log:
         line = printed(raw)
         who, rest = split_prefix(line)
         writer, steps = self._writer(who)
-        found, lines = message(line) or (message(rest) if rest != line else None), 1
-        if _may_go_on(found, following) and b"ptxas" not in following:
+        parsed, lines = message(line) or (message(rest) if rest != line else None), 1
+        if _may_go_on(parsed, following) and b"ptxas" not in following:
             rest = printed(following).lstrip()
             for joined in (f"{line} {rest}", line + rest):
                 whole = message(joined) if rest else None
                 if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
-                    found, lines, line = whole, 2, joined
+                    parsed, lines, line = whole, 2, joined
                     break
         if not raw.endswith(b"\n"):
             self._unended = True
-            found = self._at_the_end(found, line)
-        elif (found is None and not writer.idle and may_remain(line)) or (
-            self._line == 1 and _lost_beginning(found, line, self._head[len(raw) :])
+            parsed = self._at_the_end(parsed, line)
+        elif (parsed is None and not writer.idle and may_remain(line)) or (
+            self._line == 1 and _lost_beginning(parsed, line, self._head[len(raw) :])
         ):
-            found = Torn(line)
-        if found is None:
+            parsed = Torn(line)
+        if parsed is None:
             self._gap.add(raw, 0, len(raw))
             return None, 1
         if lines == 1 and not who and line.encode() + b"\n" == raw and writer is self._default[0]:
-            self._regular.add(raw, found)
-        self._report(found, line, writer, steps, who, lines)
-        return found, lines
+            self._regular.add(raw, parsed)
+        self._report(parsed, line, writer, steps, who, lines)
+        return parsed, lines
 
-    def _report(self, found: Message, line: str, writer: Writer, steps: Steps, who: str = "", lines: int = 1) -> None:
+    def _report(self, parsed: Message, line: str, writer: Writer, steps: Steps, who: str = "", lines: int = 1) -> None:
         """Feed a compiler's or linker's message to its writer."""
         if self._gap:
-            if isinstance(found, Stack) and writer.awaits_stack and self._gap.printed(who):
+            if isinstance(parsed, Stack) and writer.awaits_stack and self._gap.printed(who):
                 writer.interrupted()
-            if isinstance(found, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
+            if isinstance(parsed, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
                 writer.linker.interrupt()
             self._gap.close(steps, self._line)
-        steps.output(report=isinstance(found, _REPORTS))
+        steps.output(report=isinstance(parsed, _REPORTS))
         self._latest = steps
-        if isinstance(found, _NOT_UNDERSTOOD):
+        if isinstance(parsed, _NOT_UNDERSTOOD):
             self._unknown += 1
         else:
             self._recognised += lines
-        writer.feed(found, self._line, steps.current, line)
+        writer.feed(parsed, self._line, steps.current, line)
 
-    def _at_the_end(self, found: Message | None, line: str) -> Message | None:
+    def _at_the_end(self, parsed: Message | None, line: str) -> Message | None:
         """Message of the last line, which has no line end and may be cut."""
-        if isinstance(found, Torn | Unknown) or (found is None and may_begin_report(line)):
+        if isinstance(parsed, Torn | Unknown) or (parsed is None and may_begin_report(line)):
             self._cut = line
             return None
-        if isinstance(found, Module | Ignored) or (isinstance(found, Note) and found.spills is None):
+        if isinstance(parsed, Module | Ignored) or (isinstance(parsed, Note) and parsed.spills is None):
             self._cut = line  # kernels follow, or the rest of the message
-        if isinstance(found, Used) and " smem" not in line:  # the clause could follow
-            found = replace(found, usage=replace(found.usage, shared_bytes=None))
-        if isinstance(found, Used) and (found.cut or self._default[0].timed):
+        if isinstance(parsed, Used) and " smem" not in line:  # the clause could follow
+            parsed = replace(parsed, usage=replace(parsed.usage, shared_bytes=None))
+        if isinstance(parsed, Used) and (parsed.cut or self._default[0].timed):
             self._cut = line
-            return replace(found, cut=True)
-        return found
+            return replace(parsed, cut=True)
+        return parsed
 
     # ---- text between reports -------------------------------------------------------------------------------------
 
@@ -400,21 +400,21 @@ class _NextReports:
         return min(self._next, max(position, self._unended))
 
 
-def _may_go_on(found: Message | None, following: bytes) -> bool:
+def _may_go_on(parsed: Message | None, following: bytes) -> bool:
     """Whether a mail program or a terminal may have wrapped the line, so that the next one has its rest."""
-    if isinstance(found, Used):
-        return found.cut or following.lstrip().startswith(b", ")
-    return isinstance(found, Torn) or (isinstance(found, EntryLine) and found.arch is None)
+    if isinstance(parsed, Used):
+        return parsed.cut or following.lstrip().startswith(b", ")
+    return isinstance(parsed, Torn) or (isinstance(parsed, EntryLine) and parsed.arch is None)
 
 
-def _lost_beginning(found: Message | None, line: str, following: bytes) -> bool:
+def _lost_beginning(parsed: Message | None, line: str, following: bytes) -> bool:
     """Whether ``line``, the log's first, lost its beginning.
 
     Libraries name no tool in their lines, and their link reports begin with a module's line.
     """
-    if found is None:
+    if parsed is None:
         return lost_beginning(line, following)
-    named = isinstance(found, Stack) or "ptxas" in line or "nvlink" in line or line.startswith(("@", *BARE))
+    named = isinstance(parsed, Stack) or "ptxas" in line or "nvlink" in line or line.startswith(("@", *BARE))
     return not named and (
-        isinstance(found, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
+        isinstance(parsed, Properties | Used | LinkProperties | LinkUsed) or _NAMED.search(following) is not None
     )

@@ -1,4 +1,4 @@
-"""Advisories and warnings, held until their kernel is found."""
+"""Advisories and warnings, kept until their kernel is known."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Notes:
 
         for each in sorted(pending, key=lambda kernel: -kernel.line):
             if each.symbol in named:
-                more = late(each.symbol, each.line, each.figures.spills)
+                more = late(each.symbol, each.line, each.all_values.spills)
                 each.advisories = tuple(dict.fromkeys(each.advisories + more))
         for kernels in reversed(runs):
             for at, kernel in reversed([*enumerate(kernels)]):
@@ -126,19 +126,19 @@ class Notes:
             if not notes:
                 continue
             spills: list[Spills] = [*sorted(each for each in by_spills if each is not None)]
-            for figures in spills or ([None] if frames or warned else []):
-                if figures and (symbol, figures) in records:
+            for amounts in spills or ([None] if frames or warned else []):
+                if amounts and (symbol, amounts) in records:
                     continue
-                stores, loads = figures or (None, None)
-                mine = _in_order({each: by_spills.get(each, []) for each in (figures, None)})
+                stores, loads = amounts or (None, None)
+                mine = _in_order({each: by_spills.get(each, []) for each in (amounts, None)})
                 usage = Usage(
                     stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
                     spill_store_bytes=stores,
                     spill_load_bytes=loads,
                 )
-                found = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
-                found.advisories = tuple(note.advisory for note, _ in mine)
-                yield found
+                kernel = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
+                kernel.advisories = tuple(note.advisory for note, _ in mine)
+                yield kernel
 
     def _unattached(self, note: Note, line: int, why: str) -> None:
         text = f"{note.advisory.text} ({why})"

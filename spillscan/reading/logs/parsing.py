@@ -70,17 +70,17 @@ def message(line: str) -> Message | None:
     named = _KERNEL.search(line)
     if named is None:
         time = _TIME.search(line)
-        found = _read(line if time is None else f"{line[: time.start()]}1{line[time.end() :]}")
-        return found if time is None or not isinstance(found, CompileTime) else CompileTime(float(time[0]))
+        parsed = _read(line if time is None else f"{line[: time.start()]}1{line[time.end() :]}")
+        return parsed if time is None or not isinstance(parsed, CompileTime) else CompileTime(float(time[0]))
     name, (begin, end) = named[1], named.span(1)
-    found = _read(f"{line[:begin]}{ANY_KERNEL}{line[end:]}")
-    if isinstance(found, EntryLine):
-        return EntryLine(name, found.arch) if found.symbol == ANY_KERNEL else _read(line)
-    if isinstance(found, Properties):
-        return Properties(name) if found.symbol == ANY_KERNEL else _read(line)
-    if isinstance(found, Note) and found.symbol == ANY_KERNEL and not found.is_error:
-        advisory = replace(found.advisory, text=found.advisory.text.replace(ANY_KERNEL, name))
-        return replace(found, symbol=name, advisory=advisory)
+    parsed = _read(f"{line[:begin]}{ANY_KERNEL}{line[end:]}")
+    if isinstance(parsed, EntryLine):
+        return EntryLine(name, parsed.arch) if parsed.symbol == ANY_KERNEL else _read(line)
+    if isinstance(parsed, Properties):
+        return Properties(name) if parsed.symbol == ANY_KERNEL else _read(line)
+    if isinstance(parsed, Note) and parsed.symbol == ANY_KERNEL and not parsed.is_error:
+        advisory = replace(parsed.advisory, text=parsed.advisory.text.replace(ANY_KERNEL, name))
+        return replace(parsed, symbol=name, advisory=advisory)
     return _read(line)
 
 
@@ -104,23 +104,23 @@ class RegularLines:
         if (known := self._messages.get(line)) is not None:
             return known
         form, value = _form(line)
-        found = self._messages.get(form) if value else None
-        if isinstance(found, EntryLine):
-            return EntryLine(value.decode(), found.arch)
-        if isinstance(found, Properties):
+        parsed = self._messages.get(form) if value else None
+        if isinstance(parsed, EntryLine):
+            return EntryLine(value.decode(), parsed.arch)
+        if isinstance(parsed, Properties):
             return Properties(value.decode())
-        return CompileTime(float(value)) if isinstance(found, CompileTime) else None
+        return CompileTime(float(value)) if isinstance(parsed, CompileTime) else None
 
-    def add(self, line: bytes, found: Message) -> None:
+    def add(self, line: bytes, parsed: Message) -> None:
         """Add the message of ``line``, if it is regular and independent of the next line."""
         form, value = _form(line)
-        if not isinstance(found, Regular) or (isinstance(found, Used) and found.cut):
+        if not isinstance(parsed, Regular) or (isinstance(parsed, Used) and parsed.cut):
             return
-        if isinstance(found, EntryLine | Properties) and found.symbol.encode() != value:
+        if isinstance(parsed, EntryLine | Properties) and parsed.symbol.encode() != value:
             return
         if len(self._messages) >= _MOST_REGULAR:
             self._messages.clear()
-        self._messages[form] = found
+        self._messages[form] = parsed
 
 
 def _form(line: bytes) -> tuple[bytes, bytes]:
@@ -143,8 +143,8 @@ def _read(line: str) -> Message | None:
         whole = stack.end() == len(line) and not holds_piece(line[: stack.start()]) and "info" not in line
         return ptxas_message(stack[0]) if whole else Torn(line)
     if line[:1].isdigit() and _stack_pattern().fullmatch(f" {line}"):
-        found = ptxas_message(f" {line}")
-        return replace(found, indented=False) if isinstance(found, Stack) else found
+        parsed = ptxas_message(f" {line}")
+        return replace(parsed, indented=False) if isinstance(parsed, Stack) else parsed
     starts = (match.start() for match in _LINK_REPORT.finditer(line))
     start = next((start for start in starts if head("nvlink").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
@@ -167,31 +167,31 @@ BARE = ("Compiling entry function", "Function ", "Used ")
 
 def _without_head(line: str) -> Message | None:
     """Message of a line that is whole except for its head."""
-    found = _headed(f"ptxas info    : {line}") if line.startswith(BARE) else None
-    whole = isinstance(found, EntryLine | Properties | FunctionUsage) or (isinstance(found, Used) and not found.cut)
-    return found if whole else None
+    parsed = _headed(f"ptxas info    : {line}") if line.startswith(BARE) else None
+    whole = isinstance(parsed, EntryLine | Properties | FunctionUsage) or (isinstance(parsed, Used) and not parsed.cut)
+    return parsed if whole else None
 
 
 def _headed(line: str) -> Message:
     """Message of a line that begins with ptxas's name."""
-    found = ptxas_message(line)
-    if isinstance(found, EntryLine | Properties):
-        return found if _is_symbol(found.symbol) else Torn(line)
+    parsed = ptxas_message(line)
+    if isinstance(parsed, EntryLine | Properties):
+        return parsed if _is_symbol(parsed.symbol) else Torn(line)
     if (end := fragments.elided(line)) is not None:
         whole = ptxas_message(line[:end])
         if isinstance(whole, Used):
             return replace(whole, cut=True)
-    if isinstance(found, Unknown):
-        return _unknown(found, "ptxas", line)
-    if isinstance(found, Ignored):
-        return Torn(line) if _of_two(_parted(line)[1]) else found
-    if isinstance(found, Note) and found.advisory.kind not in _WITH_FIGURES:
-        text = found.advisory.text
-        if found.symbol is not None and found.symbol.isidentifier():
-            text = text.replace(found.symbol, "f")  # so that kernels share cached results
-        cut = found.advisory.kind == "source_message" and fragments.begins_as_known(text)
-        return Torn(line) if cut or _of_two(text) else found
-    return found
+    if isinstance(parsed, Unknown):
+        return _unknown(parsed, "ptxas", line)
+    if isinstance(parsed, Ignored):
+        return Torn(line) if _of_two(_parted(line)[1]) else parsed
+    if isinstance(parsed, Note) and parsed.advisory.kind not in _WITH_FIGURES:
+        text = parsed.advisory.text
+        if parsed.symbol is not None and parsed.symbol.isidentifier():
+            text = text.replace(parsed.symbol, "f")  # so that kernels share cached results
+        cut = parsed.advisory.kind == "source_message" and fragments.begins_as_known(text)
+        return Torn(line) if cut or _of_two(text) else parsed
+    return parsed
 
 
 @lru_cache(maxsize=1024)
@@ -212,31 +212,31 @@ def _is_symbol(name: str) -> bool:
 
 
 def _library_message(text: str) -> Message | None:
-    found = nvlink_message(text)
-    if isinstance(found, LinkProperties) and not _is_symbol(found.symbol):
+    parsed = nvlink_message(text)
+    if isinstance(parsed, LinkProperties) and not _is_symbol(parsed.symbol):
         return Torn(text)
-    if isinstance(found, Unknown | Ignored) and not text.startswith("nvlink"):
+    if isinstance(parsed, Unknown | Ignored) and not text.startswith("nvlink"):
         # Libraries also print ptxas's own messages without its name.
         own = _headed("ptxas " + _LIBRARY_TAG.sub("", text))
         return None if isinstance(own, Unknown) else own
-    if isinstance(found, Unknown):
-        return _unknown(found, "nvlink", text)
-    return found
+    if isinstance(parsed, Unknown):
+        return _unknown(parsed, "nvlink", text)
+    return parsed
 
 
-def _unknown(found: Unknown, tool: str, line: str) -> Unknown | Torn:
+def _unknown(parsed: Unknown, tool: str, line: str) -> Unknown | Torn:
     """A message that no rule describes, or :class:`Torn` for a piece of one. Tools begin messages with a capital
     letter."""
     before, text = _parted(line, tool)
     of_report = _INFO.search(before) is not None
     torn = fragments.begins_as_known(text) or holds_piece(line) or _OF_BUILDERS.search(text)
-    return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(found, of_report=of_report)
+    return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(parsed, of_report=of_report)
 
 
 def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
     """A tool's head and the message after it; the head is empty if another tool printed the line."""
-    found = head(tool).match(line)
-    return (found[0], line[found.end() :]) if found else ("", line)
+    parsed = head(tool).match(line)
+    return (parsed[0], line[parsed.end() :]) if parsed else ("", line)
 
 
 @cache
@@ -315,9 +315,9 @@ def nvlink_message(line: str) -> Message:
         wide = f"{caller} may use {tokens['REGISTERS']} registers, and {callee}{CALLS_WIDER}{needed}"
         way = f"raise the limit of {caller} to {needed} (-maxrregcount, __maxnreg__, launch bounds)"
         return _note("compiler_error", before, {}, f"{before[0]}{wide}; {way}, or limit {callee}")
-    found = _undescribed("nvlink", before, line)
+    parsed = _undescribed("nvlink", before, line)
     # Its own warnings are not about resources.
-    return Ignored() if isinstance(found, Unknown) and found.text != line and before["severity"] != "info" else found
+    return Ignored() if isinstance(parsed, Unknown) and parsed.text != line and before["severity"] != "info" else parsed
 
 
 @cache
@@ -354,7 +354,7 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
     clauses = [clause for clause in map(_clause, pieces) if clause is not None]
     if len(clauses) < len(pieces):
         return Unknown(line)
-    used = _figures(int(tokens["REGISTERS"]) if rule == "usage" else None, clauses)
+    used = _usage(int(tokens["REGISTERS"]) if rule == "usage" else None, clauses)
     if rule == "usage":
         return used
     if used.cut:
@@ -365,8 +365,8 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
 def _body(tool: str, text: str) -> tuple[str, dict[str, str]]:
     """Rule and tokens of a message without its head. Regular report lines are matched without the parser."""
     for rule, form in _regular(tool):
-        if found := form.fullmatch(text):
-            return rule, {name.upper(): value for name, value in found.groupdict().items()}
+        if parsed := form.fullmatch(text):
+            return rule, {name.upper(): value for name, value in parsed.groupdict().items()}
     return grammar.parse(tool, "body", text) or ("", {})
 
 
@@ -384,17 +384,17 @@ def _clause(text: str) -> tuple[str, Sequence[str]] | None:
     """Rule and tokens of a clause, given without the comma before it; ``None`` if it is not a clause."""
     if regular := grammar.choices("clause", "usage").fullmatch(f",{text}"):
         return str(regular.lastgroup), [each for each in regular.groups() if each is not None][1:]
-    found = grammar.parse("usage", "clause", f",{text}")
-    return None if found is None else (found[0], tuple(found[1].values()))
+    parsed = grammar.parse("usage", "clause", f",{text}")
+    return None if parsed is None else (parsed[0], tuple(parsed[1].values()))
 
 
-def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]) -> Used:
+def _usage(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]) -> Used:
     """Values of clauses, given as (rule, tokens). Two pieces in one clause mean that the rest belongs to another line.
 
     A whole registers line without shared memory means 0 bytes: every release prints all clauses that are not 0 (CUDA
     4.0 to 13.5).
     """
-    figures: dict[str, int] = {}
+    values: dict[str, int] = {}
     constants: list[tuple[int, int]] = []
     unknown: list[str] = []
     cut = False
@@ -411,13 +411,13 @@ def _figures(registers: int | None, clauses: Iterable[tuple[str, Sequence[str]]]
             unknown.append(clause)
         else:
             field = _CLAUSE_FIELDS[kind]
-            if cut := field in figures:
+            if cut := field in values:
                 break
-            figures[field] = _size(tokens[0])
+            values[field] = _size(tokens[0])
     if registers is not None and not cut:
-        figures.setdefault("shared_bytes", 0)
+        values.setdefault("shared_bytes", 0)
     usage = Usage(
-        registers=registers, constant_bytes=tuple(sorted(constants)) or None, unknown_clauses=tuple(unknown), **figures
+        registers=registers, constant_bytes=tuple(sorted(constants)) or None, unknown_clauses=tuple(unknown), **values
     )
     return Used(usage, cut)
 

@@ -1,4 +1,4 @@
-"""Kernels whose records are being gathered, and the ptxas runs that contain them."""
+"""Kernels with incomplete records, and the ptxas runs that contain them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ NO_USAGE = Usage()
 
 
 class PendingKernel(Struct, eq=False):
-    """A kernel or device function whose record is being gathered."""
+    """A kernel or device function with an incomplete record."""
 
     symbol: str
     """Name as printed."""
@@ -117,7 +117,7 @@ class PendingKernel(Struct, eq=False):
         self.section.apart |= self.role == "function"
 
     @property
-    def figures(self) -> Usage:
+    def all_values(self) -> Usage:
         """Values of its registers and stack lines; a stack in doubt is left out."""
         if self.stack is None or self.stack_in_doubt:
             return self.usage

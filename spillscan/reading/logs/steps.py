@@ -44,9 +44,9 @@ class Words:
         while start < end:
             following = min(start + size, end)
             window = view[start : min(following + self._overlap, end)]
-            found = [each for search in self._searches for each in search.find_matches_as_indexes(window)]
-            places = [start + at for _, at, _ in found]
-            start = max(following, start + max(map(itemgetter(2), found), default=0))
+            matches = [each for search in self._searches for each in search.find_matches_as_indexes(window)]
+            places = [start + at for _, at, _ in matches]
+            start = max(following, start + max(map(itemgetter(2), matches), default=0))
             while place is not None and place.start() < start:
                 places.append(place.start())
                 place = next(described, None)
@@ -139,15 +139,15 @@ class Steps:
 
     def gap(self, text: bytes, complete: bool, line: int) -> None:
         """Process lines that are not the compiler's, up to ``line``; ``complete`` unless earlier lines were dropped."""
-        found, number, counted = False, line - text.count(b"\n"), 0
+        any_step, number, counted = False, line - text.count(b"\n"), 0
         for begin, end in _STEP_WORDS.lines(text, 0, len(text)):
             if end - begin < 1 << 16 and _MAY_ANNOUNCE.search(text, begin, end):
                 step = parse_step(unprefixed(text[begin:end]))
                 if step is not None:
-                    found, number, counted = True, number + text.count(b"\n", counted, begin), begin
+                    any_step, number, counted = True, number + text.count(b"\n", counted, begin), begin
                     self.device_link |= step.links
                     self._announce(step, complete, number)
-        if not complete and not found:
+        if not complete and not any_step:
             self._announce(NO_STEP, complete, line)
 
     def _announce(self, step: Step, complete: bool, line: int) -> None:
@@ -201,12 +201,12 @@ class Steps:
 
         A command line and its announcement may name one object by different paths.
         """
-        found: dict[str, int] = {}
+        archs: dict[str, int] = {}
         for each in self._announced.values():
             if each.step.reports is not False:
                 name = stem(each.step.unit)
-                found[name] = max(each.step.archs, found.get(name, 0))
-        return found
+                archs[name] = max(each.step.archs, archs.get(name, 0))
+        return archs
 
 
 def stem(path: str) -> str:
@@ -258,9 +258,9 @@ def progress(line: str) -> tuple[int, int] | None:
     status = _status().match(line)
     if status is None:
         return None
-    found = _PROGRESS.search(status[0])
-    if found is not None:
-        return int(found[1]), int(found[2])
+    number = _PROGRESS.search(status[0])
+    if number is not None:
+        return int(number[1]), int(number[2])
     percent = _PERCENT.search(status[0])
     return None if percent is None else (int(percent[1]), 100)
 
@@ -274,8 +274,8 @@ def _status() -> re.Pattern[str]:
 @lru_cache(maxsize=1024)
 def parse_step(line: str) -> Step | None:
     """Step that ``line``, already :func:`unprefixed`, announces; ``None`` for any other line."""
-    found = None if is_report(line) else grammar.parse("buildstep", "line", line)
-    return None if found is None else _step(*found)
+    parsed = None if is_report(line) else grammar.parse("buildstep", "line", line)
+    return None if parsed is None else _step(*parsed)
 
 
 def is_report(text: str) -> bool:
@@ -332,7 +332,7 @@ def _command(line: str) -> Step | None:
         source=made.source,
         links=made.tool == "nvlink" or not {"-dlink", "--device-link"}.isdisjoint(words),
         device=reports is not None,
-        archs=max(1, len({arch for said in _ARCHS.findall(line) for arch in _ARCH.findall(said)})),
+        archs=max(1, len({arch for option in _ARCHS.findall(line) for arch in _ARCH.findall(option)})),
         reports=reports,
     )
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from spillscan.output.nouns import count, listed
 from spillscan.reading.logs.archs import prints_constant_banks
-from spillscan.reading.logs.issue_log import FIGURES, IssueLog, quoted
+from spillscan.reading.logs.issue_log import METRICS, IssueLog, quoted
 from spillscan.reading.logs.messages import Stack
 from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, Run, Section, Suspicion, first_line
 
@@ -95,7 +95,7 @@ def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:
     if (banks and pending.usage.constant_bytes is None) or (counted and pending.usage.barriers is None):
         pending.reasons += ("its registers line is cut",)
         what = f"clauses are missing from the registers line of {pending.symbol}"
-        issues.add_missing(what, pending.line, hides=FIGURES, symbol=pending.symbol)
+        issues.add_missing(what, pending.line, hides=METRICS, symbol=pending.symbol)
 
 
 class CompileTimes:

@@ -1,4 +1,4 @@
-"""Data gathered from one writer's log, and the records made from it at the end."""
+"""Kernels and device functions of one writer's log, and their records, made at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import Seen
 
 
-class Gathered:
+class Records:
     """Kernels and device functions with all their lines."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Gathered:
         """Kernels with consecutive lines."""
         return chain.from_iterable(run.kernels for run in self.runs)
 
-    def records(
+    def all(
         self,
         input_name: str,
         seen: Seen,
@@ -62,15 +62,15 @@ class Gathered:
         plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
         in_order = issues.complete and not (unended or seen.interleaved or apart)
         callees = _CalleeSums(self.pending if in_order else ())
-        found: list[Kernel] = []
+        records: list[Kernel] = []
         every: list[Run | PendingKernel] = [*self.runs, *self.pending]
         for each in sorted(every, key=attrgetter("line")):
             kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
             kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
             if not plain or each.section.notes or each.step.relocatable:
                 kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
-            found += kernels
-        return found
+            records += kernels
+        return records
 
     def _namesakes(self) -> frozenset[str] | None:
         """Symbols reported for several archs; ``None`` if the log has at most one arch."""
@@ -81,7 +81,7 @@ class Gathered:
             arches[each.symbol].add(each.arch)
         if len(set().union(*arches.values()) - {None}) <= 1:
             return None
-        return frozenset(symbol for symbol, found in arches.items() if len(found) > 1)
+        return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
 
     def _may_be_relocatable(self, seen: Seen) -> bool:
         """Whether the log may contain relocatable code whose compile commands it lacks.
@@ -127,7 +127,7 @@ def _record(pending: PendingKernel, context: Context) -> Kernel:
     return Kernel(
         key=KernelKey(symbol=pending.symbol, arch=arch, unit=pending.step.unit),
         role=pending.role,
-        usage=pending.figures,
+        usage=pending.all_values,
         confidence="ambiguous" if reasons else "certain",
         reasons=reasons,
         advisories=pending.advisories,
@@ -172,10 +172,10 @@ class _CalleeSums:
         callees, own = self._sums.get(first_line(kernel)), kernel.usage.spills
         if callees is None or own is None:
             return kernel
-        figures = id(kernel.usage), callees
-        usage = self._summed.get(figures)
+        key = id(kernel.usage), callees
+        usage = self._summed.get(key)
         if usage is None:
-            usage = self._summed[figures] = replace(
+            usage = self._summed[key] = replace(
                 kernel.usage,
                 cumulative_spill_store_bytes=own[0] + callees[0],
                 cumulative_spill_load_bytes=own[1] + callees[1],
@@ -189,11 +189,11 @@ def _callees(pending: Iterable[PendingKernel]) -> dict[int, tuple[int, int]]:
     Whole programs list callees after their kernel; relocatable code and debug builds list them before all kernels of a
     module.
     """
-    found: dict[int, tuple[int, int] | None] = {}
+    sums: dict[int, tuple[int, int] | None] = {}
     for each in pending:
         caller = each.caller_line
         if not caller or each.role != "function" or each.section.apart or each.step.relocatable:
             continue
-        spills, before = each.spills, found.get(caller, (0, 0))
-        found[caller] = None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])
-    return {caller: spills for caller, spills in found.items() if spills is not None}
+        spills, before = each.spills, sums.get(caller, (0, 0))
+        sums[caller] = None if spills is None or before is None else (before[0] + spills[0], before[1] + spills[1])
+    return {caller: spills for caller, spills in sums.items() if spills is not None}
