@@ -17,7 +17,6 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from spillscan.judging import rules
-from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.pairing import diff
 from spillscan.judging.places import Tree
 from spillscan.judging.policy import Policy
@@ -61,11 +60,6 @@ def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()
             changes=tuple(changes),
             findings=tuple(found),
         )
-    if kind == "matrix":
-        builds = (Build(kernels=tuple(base)), build)
-        labels = [each.key.unit for each in (*base, *kernels)][:1] * 2 or ["a", "b"]
-        table = matrix(builds, labels, ["spill_bytes", "registers"])
-        return Report(kind="matrix", build=build, base=builds[0], matrix=table)
     if kind == "check":
         return checked(build, POLICY)
     return Report(kind="scan", build=build)

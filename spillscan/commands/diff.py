@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.commands import _baseline, _inputs, _issues, _options, _policy, _selection, _why
+from spillscan.commands import _answers, _baseline, _inputs, _issues, _options, _policy, _selection, _why
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.matrix import matrix
@@ -25,10 +25,14 @@ from spillscan.model import Build
 from spillscan.model.findings import CodeChange
 from spillscan.model.metrics import TABULAR
 from spillscan.output.errors import UsageError
+from spillscan.output.files import parse_forms
 from spillscan.output.nouns import count
+from spillscan.output.records import objects
+from spillscan.output.terminal import Style
 from spillscan.reading.binary.fetch import texts_of
+from spillscan.reports import matrix as matrix_report
 from spillscan.reports import render
-from spillscan.reports.report import Report
+from spillscan.reports.report import Report, names_of
 
 _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable", "unknown-code")
 """Gaps that concern a single build, not the comparison."""
@@ -82,11 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.severity = [*(arguments.severity or ()), f"{OTHER.id}=error"]
     if arguments.fail_on in ("policy", "code"):
         arguments.fail_on = None
-    by_arch = arguments.by == "arch"
-    _check_call(arguments, by_arch)
+    _check_call(arguments)
+    if arguments.by == "arch":
+        return _by_arch(arguments)
     if arguments.why:
         return _why.run(arguments)
-    forms = render.check_forms(arguments.format, "matrix" if by_arch else "diff")
+    forms = render.check_forms(arguments.format, "diff")
     arguments.devices = ",".join(arguments.device) or None
     gate = _baseline.gate(arguments, arguments.inputs[-1:])
     policy = gate.policy
@@ -94,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
-    report, found = _report(kept, builds, by_arch, arguments, policy, gate)
+    report, found = _report(kept, builds, arguments, policy, gate)
     if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
@@ -113,13 +118,12 @@ def _as_it_was(build: Build) -> Build:
     return replace(build, issues=tuple(issue for issue in build.issues if issue.code != "stale-unit"))
 
 
-def _check_call(arguments: argparse.Namespace, by_arch: bool) -> None:
-    if by_arch:
-        for option, given in (("--with", arguments.also), ("--sort", arguments.sort), ("--device", arguments.device)):
-            if given:
-                raise UsageError(f"{option} does not apply to a table", f"leave {option} or --by arch out")
-        if len(arguments.inputs) == 1 and arguments.gated:
-            raise UsageError("a regression needs two builds", "give an older build before it, or use spillscan check")
+def _check_call(arguments: argparse.Namespace) -> None:
+    if arguments.by == "arch":
+        without = {"--with": arguments.also, "--sort": arguments.sort, "--device": arguments.device}
+        without |= {"--fail-on": arguments.gated, "--why": arguments.why}
+        for option in (option for option, given in without.items() if given):
+            raise UsageError(f"{option} does not apply to a table", f"leave {option} or --by arch out")
     elif len(arguments.inputs) == 1:
         raise UsageError("a diff needs two builds", "give BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:
@@ -131,10 +135,34 @@ def _check_call(arguments: argparse.Namespace, by_arch: bool) -> None:
         raise UsageError("--metric chooses the metrics of a table", "add --by arch")
 
 
+def _by_arch(arguments: argparse.Namespace) -> int:
+    """Print a table of kernels by archs and builds; return 0."""
+    forms = parse_forms(arguments.format, ("text", "json", "csv"))
+    policy = _policy.policy_of(arguments)
+    builds = [_inputs.scan(path) for path in arguments.inputs]
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
+    metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
+    found = matrix(kept, _labels(arguments.inputs), metrics, policy)
+    names = names_of(builds)
+
+    def text(style: Style) -> Iterator[str]:
+        names.fit(style.width)
+        return matrix_report.lines(found, names, style)
+
+    _answers.answer(
+        forms,
+        text=text,
+        json=lambda: {"builds": found.builds, "rows": objects(matrix_report.records(found))},
+        csv=lambda: matrix_report.records(found),
+        rows=_options.rows_of(arguments),
+    )
+    _issues.report_issues([issue for build in builds for issue in build.issues])
+    return 0
+
+
 def _report(
     kept: Sequence[Build],
     builds: Sequence[Build],
-    by_arch: bool,
     arguments: argparse.Namespace,
     policy: Policy,
     gate: _baseline.Gate,
@@ -142,25 +170,16 @@ def _report(
     """Report on the ``kept`` kernels of the builds, and the verdict on the newest build."""
     gated, by_code = arguments.gated, bool({"code", "code-text"} & {*arguments.also})
     base, head = kept[0], kept[-1]
-    table = None
-    if by_arch:
-        metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
-        table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     # kernels with equal metrics may have unknown code
     every = by_code or any(OTHER.id in entry.settings for entry in policy.entries)
-    compared = not by_arch or gated
-    found = (
-        comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
-        if compared
-        else Comparison()
-    )
+    found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
     code = None
-    if compared and every:
+    if every:
         code = _code_changes(found, text="code-text" in arguments.also)
         found = marked(found, code)
     judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
     held = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
-    if compared and not (arguments.arch or arguments.kernel):
+    if not (arguments.arch or arguments.kernel):
         head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     gaps = [
@@ -173,7 +192,7 @@ def _report(
         gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]
     outcome = verdict(held.open, gaps, policy)
     report = Report(
-        kind="matrix" if by_arch else "diff",
+        kind="diff",
         read=tuple(builds),
         base=base,
         build=head,
@@ -181,7 +200,6 @@ def _report(
         unsettled=found.unsettled,
         recoded=found.recoded,
         code_changes=tuple(code) if by_code and code is not None else None,
-        matrix=table,
         gaps=outcome.gaps,
         accepted=outcome.accepted,
         launches=policy,

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from spillscan.judging.compare.metrics import Total, moved_to_shared, totals
+from spillscan.judging.compare.metrics import moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Delta, Effect, Finding, Kernel
 from spillscan.model.metrics import METRICS, find_metric
 from spillscan.occupancy.binding import limited_by
@@ -31,7 +31,7 @@ _COUNTS = tuple(each.name for each in METRICS if each.name.endswith(("_stores", 
 _NEEDED = ("spill_store_bytes", "spill_load_bytes", "registers")
 _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes")
 _COUNTED = ("registers", "resident_blocks")
-"""Metrics without a meaningful sum: totals count the kernels in which they rose and fell."""
+"""Metrics without a meaningful sum."""
 _FOOTPRINT = "footprint_bytes"
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
@@ -39,59 +39,64 @@ _FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """One row per changed metric, findings below their kernel's rows; then totals, counts and the verdict.
+    """Table of the changes, counts, and the verdict."""
+    yield from pairings.toolkits(report)
+    if report.changes:
+        yield from _table(entries(report), report, style)
+        yield from pairings.archs(report)
+        yield _counts(report)
+    else:
+        yield f"0 changes in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
+    yield from pairings.other_code(report)
+    yield from pairings.libraries(report)
+    yield from pairings.rules(report.changes)
+    yield from code_changes.code_bytes(report)
+    yield from code_changes.text_lines(report, style)
+    states = Counter[str](change.state for change in report.changes)
+    if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
+        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
+    shown_above = {id(change.kernel) for change in report.changes}
+    rest = [each for each in words.counted(report) if id(each.kernel) not in shown_above]
+    yield from listing.verdict_lines(report, style, rest)
+
+
+def _table(found: Sequence[Entry], report: Report, style: Style) -> Iterator[str]:
+    """One row per changed metric, with findings below their kernel's rows, and the totals.
 
     Changes are grouped by family if they need more rows than the style has.
     """
-    changes = report.changes
-    yield from pairings.toolkits(report)
-    if not changes:
-        yield f"0 changes in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
-        yield from pairings.other_code(report)
-        yield from code_changes.text_lines(report, style)
-        yield from listing.verdict_lines(report, style, words.counted(report))
-        return
-    all_entries = entries(report)
-    total = totals((report.base or Build()).kernels, changes, (*_SUMMED, *_COUNTED)) if len(changes) > 1 else []
-    sums: list[Delta] = [(each.name, each.before, each.after) for each in total if each.name in _SUMMED]
-    shown = _chosen(all_entries, report, style.rows)
-    blocks = any(effect.blocks for _, some in shown for entry in some for effect in entry.change.effects)
-    columns = COLUMNS if blocks else COLUMNS[:4]
-    wide = _Wide([*(metric for _, some in shown for entry in some for metric in entry.metrics), *sums])
+    shown = chosen(found, report, style.rows)
     rows: list[Row] = []
-    of_family = report.by in (None, "family")
     for family, several in shown:
         if family is not None:
             rows.append(([_title(family, report, style.width)], ""))
         for entry in several:
-            name = words.cell(entry.change.kernel, report.names, under=family is not None and of_family)
-            rows += [(cells[: len(columns)], color) for cells, color in change_rows(entry, wide, name, report)]
+            under = family is not None and report.by in (None, "family")
+            rows += change_rows(entry, words.cell(entry.change.kernel, report.names, under=under), report)
             rows += [([line], color) for line, color in _said(entry, report, style)]
-    last: list[Row] = [(cells[: len(columns)], color) for cells, color in _total_rows(total, wide)]
-    if rows:
-        printed = list(table(columns, [*rows, *last], style, left=_LEFT, spare=(LIMITED,)))
-        above = 1 + len(rows)
-        yield from printed[:above]
-        yield from _folded(all_entries, [entry for _, some in shown for entry in some], style)
-        yield from printed[above:]
-        yield ""
-    yield from pairings.archs(report)
-    states = Counter[str](change.state for change in changes)
+    if not rows:
+        return
+    last = list(_total_rows(report))
+    entries_shown = [entry for _, several in shown for entry in several]
+    blocks = any(effect.blocks for entry in entries_shown for effect in entry.change.effects)
+    columns = COLUMNS if blocks else COLUMNS[:4]
+    cut = [(cells[: len(columns)], color) for cells, color in (*rows, *last)]
+    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,)))
+    above = 1 + len(rows)
+    yield from printed[:above]
+    yield from _folded(found, entries_shown, style)
+    yield from printed[above:]
+    yield ""
+
+
+def _counts(report: Report) -> str:
+    """``2 changed, 0 added, 0 removed, 10 unchanged``."""
     open_ones = {id(gap.kernel) for gap in report.gaps}
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
-    same = len(report.build.kernels) - len(changes) + states["removed"] - unknown
-    counted = [*pairings.counts(changes), f"{same:,} unchanged"]
-    yield ", ".join(counted) + (f", {unknown:,} unknown" if unknown else "")
-    yield from pairings.other_code(report)
-    yield from pairings.libraries(report)
-    yield from pairings.rules(changes)
-    yield from code_changes.code_bytes(report)
-    yield from code_changes.text_lines(report, style)
-    if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
-        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
-    shown_above = {id(change.kernel) for change in changes}
-    rest = [each for each in words.counted(report) if id(each.kernel) not in shown_above]
-    yield from listing.verdict_lines(report, style, rest)
+    paired = sum(change.state != "removed" for change in report.changes)
+    same = len(report.build.kernels) - paired - unknown
+    said = [*pairings.counts(report.changes), f"{same:,} unchanged"]
+    return ", ".join([*said, f"{unknown:,} unknown"] if unknown else said)
 
 
 class Entry(Struct, frozen=True):
@@ -171,7 +176,7 @@ def _alike(change: Change, metrics: Sequence[Delta]) -> object:
             change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
-def _chosen(
+def chosen(
     found: Sequence[Entry], report: Report, most: int | None
 ) -> Sequence[tuple[Sequence[Entry] | None, Sequence[Entry]]]:
     """(family, entries to show): all entries if they fit in ``most`` lines, else the worst of each family.
@@ -180,7 +185,7 @@ def _chosen(
     """
     if report.by is None and (most is None or sum(entry.lines for entry in found) <= most):
         return [(None, [entry]) for entry in found]
-    groups = families(found, report)
+    groups = _families(found, report)
     if most is None:
         return [(some if len(some) > 1 else None, some) for some in groups]
     for each in (INSTANCES, 1):
@@ -191,7 +196,7 @@ def _chosen(
     return shown[: max(1, bisect(taken, most))]
 
 
-def families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:
+def _families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:
     """Entries by group (``report.by``, by default the family), in the order of each group's first entry."""
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in found:
@@ -258,39 +263,17 @@ def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Ite
     yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
 
 
-class _Wide:
-    """Column widths that align the numbers of all rows."""
-
-    def __init__(self, metrics: Sequence[Delta]) -> None:
-        self.before = max((len(_number(metric, before)) for metric in metrics for before in metric[1:2]), default=0)
-        self.after = max((len(_number(metric, after)) for metric in metrics for after in metric[2:]), default=0)
-        self.unit = max((len(_unit(metric)) for metric in metrics), default=0)
-
-    def cell(self, metric: Delta) -> str:
-        _, before, after = metric
-        unit = f" {_unit(metric):<{self.unit}}" if self.unit or _unit(metric) else ""
-        numbers = f"{_number(metric, before):>{self.before}} → {_number(metric, after):>{self.after}}{unit}"
-        if before is None or after is None:
-            return numbers
-        sign = "" if after == before else "+" if after > before else "-"
-        return f"{numbers} ({sign}{_number(metric, abs(after - before))})"
-
-
-def _number(metric: Delta, value: int | None) -> str:
-    if value is None:
-        return "-"
-    return size(value) if _large(metric) else f"{value:,}"
-
-
-def _unit(metric: Delta) -> str:
-    return "" if _large(metric) else find_metric(metric[0]).unit
-
-
-def _large(metric: Delta) -> bool:
-    """Whether values are printed with binary prefixes: memory footprints, and byte counts from 1 MiB."""
-    name, *values = metric
-    many = max(map(abs, filter(None, values)), default=0) >= 1 << 20
-    return name.startswith(_FOOTPRINT) or (find_metric(name).unit == "B" and many)
+def delta_text(delta: Delta) -> str:
+    """``0 → 304 B (+304)``; memory footprints and bytes from 1 MiB with binary prefixes."""
+    name, before, after = delta
+    unit = find_metric(name).unit
+    large = name.startswith(_FOOTPRINT) or (unit == "B" and max(before or 0, after or 0) >= 1 << 20)
+    values = ["-" if each is None else size(each) if large else f"{each:,}" for each in (before, after)]
+    text = f"{' → '.join(values)}{f' {unit}' if unit and not large else ''}"
+    if before is None or after is None:
+        return text
+    grown = after - before
+    return f"{text} ({size(grown, '+') if large else f'{grown:+,}' if grown else 0})"
 
 
 def held_by(entry: Entry, report: Report) -> str:
@@ -299,9 +282,8 @@ def held_by(entry: Entry, report: Report) -> str:
     return next(iter(found)) if len(found) == 1 else count(len(found), "file")
 
 
-def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) -> Iterator[Row]:
-    """Rows of :data:`COLUMNS` for one entry, with their colors; ``wide`` sets the padding of numbers."""
-    wide = wide or _Wide([])
+def change_rows(entry: Entry, name: Cell, report: Report) -> Iterator[Row]:
+    """Rows of :data:`COLUMNS` for one entry, with their colors."""
     change = entry.change
     kernel = change.kernel
     lead = [name, archs_of(entry)]
@@ -313,7 +295,7 @@ def change_rows(entry: Entry, wide: _Wide | None, name: Cell, report: Report) ->
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
-    shown += [(find_metric(metric[0]).label, wide.cell(metric), _color(metric)) for metric in entry.metrics]
+    shown += [(find_metric(metric[0]).label, delta_text(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     shown += [("in", printable(place, words.LONGEST_NAME), "")] if (place := held_by(entry, report)) else []
     for at in range(max(1, len(shown), len(effects))):
@@ -392,16 +374,19 @@ def _limiters(effect: Effect) -> str:
     return f"{binding} ({effect.threads_per_block}{dynamic})"
 
 
-def _total_rows(total: Sequence[Total], wide: _Wide) -> Iterator[Row]:
-    """Rows of the totals over all kernels."""
-    found = {each.name: each for each in total}
+def _total_rows(report: Report) -> Iterator[Row]:
+    """Rows of the totals over all kernels; of metrics without a meaningful sum, how many kernels rose and fell."""
+    if len(report.changes) < 2:
+        return
+    order = (*_SUMMED, *_COUNTED)
+    found = totals((report.base or Build()).kernels, report.changes, order)
     lead = "total"
-    for name in (*_SUMMED, *_COUNTED):
-        if (each := found.get(name)) is not None:
-            cell = wide.cell((name, each.before, each.after)) if name in _SUMMED else ""
-            if cell or each.up or each.down:
-                yield [lead, _arrows(each.up, each.down), find_metric(name).label, cell, "", ""], BOLD
-                lead = ""
+    for each in sorted(found, key=lambda each: order.index(each.name)):
+        summed = each.name in _SUMMED
+        if summed or each.up or each.down:
+            cell = delta_text((each.name, each.before, each.after)) if summed else ""
+            yield [lead, _arrows(each.up, each.down), find_metric(each.name).label, cell, "", ""], BOLD
+            lead = ""
 
 
 def _delta(metric: Delta) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from spillscan.advice.ranking import Ranked
     from spillscan.judging.baseline.comparing import BaselineResult
     from spillscan.judging.compare.causes import Growth
-    from spillscan.judging.compare.matrix import Matrix
     from spillscan.model.code import CodeText
     from spillscan.model.findings import CodeChange
     from spillscan.reading.binary.pressure import Pressure
     from spillscan.reports.groups import By
 
-Kind = Literal["scan", "check", "diff", "matrix"]
+Kind = Literal["scan", "check", "diff"]
 ALL_KINDS: tuple[Kind, ...] = ("scan", "check", "diff")
 FIRST = 8
 """Families for which a page has advice."""
@@ -82,7 +81,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Data of a report: a build, with findings after ``check`` and changes after ``diff``."""
 
     kind: Kind
-    """Command of the report; ``matrix`` is ``diff`` with several builds or archs side by side."""
+    """Command of the report."""
     build: Build
     """The build; for a diff, the head."""
     base: Build | None = None
@@ -103,8 +102,6 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     """Pairs of a diff with equal metrics and different machine code."""
     code_changes: tuple[CodeChange, ...] | None = None
     """Comparison of machine code in a diff, certain differences first; ``None`` if not requested."""
-    matrix: Matrix | None = None
-    """Table of a matrix."""
     launches: Launches = LaunchMap()
     """Launches of kernels, as far as known."""
     gaps: tuple[Gap, ...] = ()
@@ -124,13 +121,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     def names(self) -> Names:
         """Names of kernels in this report, by the instances in all of its builds."""
         builds = self.read or (self.build, *([self.base] if self.base is not None else []))
-        columns = zip(*(row.cells for row in self.matrix.rows), strict=True) if self.matrix is not None else ()
-        kernels = (*(build.kernels for build in builds), *columns)
-        named = (
-            [kernel.named_by if kernel.configuration else kernel.key.symbol for kernel in each if kernel is not None]
-            for each in kernels
-        )
-        return Names(*named)
+        return names_of(builds)
 
     def extended(self, tree: Tree | None = None, **details: Any) -> Report:
         """The report with another tree or more details; keeps cached values, which depend on neither."""
@@ -230,6 +221,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     def open_findings(self) -> tuple[Finding, ...]:
         """Findings that the baseline does not excuse, most severe first."""
         return tuple(finding for finding in self.findings if not finding.excused)
+
+
+def names_of(builds: Iterable[Build]) -> Names:
+    """Names of the kernels of all ``builds``."""
+    return Names(
+        *([each.named_by if each.configuration else each.key.symbol for each in build.kernels] for build in builds)
+    )
 
 
 def _unit(kernel: Kernel) -> str:

@@ -176,4 +176,4 @@ def test_help_names_every_format() -> None:
     for name, module in formats.all_formats().items():
         assert name in text
         assert module.HELP
-        assert set(module.KINDS) <= {"scan", "check", "diff", "matrix"}
+        assert set(module.KINDS) <= {"scan", "check", "diff"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.judging.compare.matrix import Matrix
 from spillscan.model import Change, Kernel
 from spillscan.model.usage import NUMBERS
 from spillscan.output.records import row as _row
@@ -13,8 +12,8 @@ from spillscan.output.terminal import Style
 from spillscan.reports.report import ALL_KINDS, Report
 
 FORMAT = "csv"
-HELP = "one row a kernel; of a diff, one row a changed figure; of a matrix, one row a kernel and metric"
-KINDS = (*ALL_KINDS, "matrix")
+HELP = "one row per kernel; for a diff, one row per changed metric"
+KINDS = ALL_KINDS
 
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*NUMBERS, "constant_bytes", "compile_ms")
@@ -26,9 +25,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
     Cells that a spreadsheet would execute begin with a quote; characters that are not text are replaced.
     """
-    if report.matrix is not None:
-        yield from _matrix(report.matrix)
-        return
     if report.kind == "diff":
         yield _row(("state", *_IDENTITY[:5], "old_symbol", "metric", "before", "after"))
         for change in report.changes:
@@ -70,13 +66,3 @@ def _change(change: Change) -> Iterator[str]:
     head = (change.state, *_identity(change.kernel)[:5], old)
     for metric, before, after in (*change.metrics, *change.unknown) or (("", None, None),):
         yield _row((*head, metric, before, after))
-
-
-def _matrix(matrix: Matrix) -> Iterator[str]:
-    heads = [f"{matrix.builds[column.build]} {column.arch or ''}".rstrip() for column in matrix.columns]
-    yield _row((*_IDENTITY[:5], "role", "metric", *heads))
-    for row in matrix.rows:
-        identity = list(_identity(row.kernel)[:6])
-        identity[_IDENTITY.index("arch")] = ""
-        for metric in matrix.metrics:
-            yield _row((*identity, metric, *matrix.values(row, metric)))

@@ -11,7 +11,6 @@ from spillscan import __version__
 from spillscan.model import (
     BaselineState,
     Change,
-    Confidence,
     Delta,
     Effect,
     EvidenceKind,
@@ -19,7 +18,6 @@ from spillscan.model import (
     Hidden,
     Kernel,
     Origin,
-    Role,
     Severity,
 )
 from spillscan.model.code import PortableCode
@@ -32,12 +30,11 @@ from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
     from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
-    from spillscan.judging.compare.matrix import KernelRow, Matrix
     from spillscan.judging.places import Tree
 
 FORMAT = "json"
 HELP = "everything, one kernel a line; itself readable as input"
-KINDS = (*ALL_KINDS, "matrix")
+KINDS = ALL_KINDS
 
 Metrics = dict[str, tuple[Count | None, Count | None]]
 
@@ -201,39 +198,6 @@ class BaselineJson(msgspec.Struct):
     """recorded, but the kernel no longer exists"""
 
 
-class ColumnJson(msgspec.Struct):
-    """Build and target of a matrix column."""
-
-    build: Count
-    """index in builds"""
-    arch: str | None
-    """target; null if unknown"""
-
-
-class CellJson(msgspec.Struct):
-    """One kernel's record in one column."""
-
-    symbol: str
-    arch: str | None
-    confidence: Confidence
-    final: bool | None
-    metrics: dict[str, Count | None]
-    """all metrics by name"""
-
-
-class RowJson(msgspec.Struct):
-    """One kernel of a matrix."""
-
-    symbol: str
-    """symbol in the latest build that has it"""
-    name: str
-    short_name: str
-    unit: str
-    role: Role
-    cells: tuple[CellJson | None, ...]
-    """one per column; null if that build has no such kernel"""
-
-
 class ReportJson(msgspec.Struct):
     """Output of scan, check and diff with -f json. A scan's output is a snapshot: an input of every command."""
 
@@ -261,12 +225,6 @@ class ReportJson(msgspec.Struct):
     """diff: toolkit versions that made the code of the base and of the head, as far as known"""
     code: tuple[CodeChangeJson, ...] = ()
     """diff --with code: kernels of both builds with different code, certain differences first"""
-    builds: tuple[str, ...] = ()
-    """matrix: names of the builds"""
-    columns: tuple[ColumnJson, ...] = ()
-    """matrix: build and target of each column"""
-    rows: tuple[RowJson, ...] = ()
-    """matrix: one kernel each"""
     findings: tuple[FindingJson, ...] = ()
     """check, diff: the findings"""
     gaps: tuple[GapJson, ...] = ()
@@ -292,8 +250,6 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
         if report.code_changes is not None:
             yield from array("code", map(_code_change, report.code_changes))
         yield f' "toolkits": {text(report.toolkits)},\n'
-    elif report.matrix is not None:
-        yield from _matrix(report.matrix)
     else:
         yield from array("kernels", map(kernel_json, report.build.kernels))
         if report.build.portable:
@@ -334,31 +290,6 @@ def _code_change(found: CodeChange) -> CodeChangeJson:
 
 def _metrics(metrics: Iterable[Delta]) -> Metrics:
     return {name: (before, after) for name, before, after in metrics}
-
-
-def _matrix(matrix: Matrix) -> Iterator[str | bytes]:
-    yield f' "builds": {text(matrix.builds)},\n'
-    yield f' "columns": {text([ColumnJson(column.build, column.arch) for column in matrix.columns])},\n'
-    yield from array("rows", (_row(matrix, row) for row in matrix.rows))
-
-
-def _row(matrix: Matrix, row: KernelRow) -> RowJson:
-    kernel = row.kernel
-    return RowJson(
-        kernel.key.symbol,
-        kernel.name,
-        kernel.short_name,
-        kernel.key.unit,
-        kernel.role,
-        tuple(None if cell is None else _cell(matrix, cell) for cell in row.cells),
-    )
-
-
-def _cell(matrix: Matrix, kernel: Kernel) -> CellJson:
-    from spillscan.judging.compare.metrics import metrics_of
-
-    more = {name: matrix.value(kernel, name) for name in ("constant_bytes", "resident_blocks")}
-    return CellJson(kernel.key.symbol, kernel.key.arch, kernel.confidence, kernel.final, metrics_of(kernel) | more)
 
 
 def _named(kernel: Kernel | None) -> dict[str, str | None]:

@@ -21,8 +21,8 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import code_changes, pairings
-from spillscan.reports.differences import COLUMNS, change_rows, entries, families, held_by, summed_up
-from spillscan.reports.groups import INSTANCES, Group, archs_cell, shared_label
+from spillscan.reports.differences import COLUMNS, change_rows, chosen, entries, held_by, summed_up
+from spillscan.reports.groups import Group, archs_cell, shared_label
 from spillscan.reports.kernels import kernel_table
 from spillscan.reports.report import ALL_KINDS, Report, Way
 from spillscan.reports.words import (
@@ -56,6 +56,8 @@ SHOWN = 20
 """Rows shown unfolded."""
 _FOLDED = 200
 """Rows in a folded table; the rest is counted."""
+_CHANGES = 40
+"""Rows of changes; if there are more, the worst of each family."""
 _ONE_ROW = 4
 """Rows of a family and rule from which only the worst is shown unfolded."""
 _LIST_BYTES, _FIRST = 8_000, 5
@@ -297,19 +299,16 @@ def _where(report: Report, finding: Finding, folder: str) -> str:
 def _change_rows(report: Report) -> tuple[list[Row], int]:
     """Rows of changes, and the number of changes left out; if there are many, the worst of each family."""
     found = entries(report)
-    many = len(found) > SHOWN or report.by is not None
     rows: list[Row] = []
     left_out = sum(len(entry.changes) for entry in found)
-    for family in families(found, report) if many else [[entry] for entry in found]:
-        if len(rows) >= _FOLDED:
-            break
-        if len(family) > INSTANCES:
+    for family, several in chosen(found, report, _CHANGES):
+        if family is not None:
             name = shared_label(family[0].change.kernel, report.by or "family", report.names)
             title = f"{code(printable(name, LONGEST_NAME))}: {words(', '.join(summed_up(family)))}"
             rows.append((title, *[""] * (len(COLUMNS) - 1)))
-        for entry in family[:INSTANCES]:
+        for entry in several:
             name = code(name_of(entry.change.kernel, report.names)) + _library(held_by(entry, report))
-            for cells, _ in change_rows(entry, None, "", report):
+            for cells, _ in change_rows(entry, "", report):
                 lead = (name, code(str(cells[1]), 2 * LONGEST_ARCH)) if cells[1] else ("", "")
                 rows.append((*lead, *(words(str(cell)) if cell else "" for cell in cells[2:])))
             left_out -= len(entry.changes)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from spillscan.judging.compare.matrix import ABSENT, Matrix
-from spillscan.judging.compare.matrix import KernelRow as MatrixRow
 from spillscan.model import Build, Kernel
-from spillscan.model.metrics import find_metric
 from spillscan.model.symbols import natural
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, paint, table
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
 from spillscan.reports import listing, words
 from spillscan.reports.groups import Group
-from spillscan.reports.kernels import UNKNOWN, KernelRow, kernel_table
+from spillscan.reports.kernels import KernelRow, kernel_table
 from spillscan.reports.report import ALL_KINDS, Report
-from spillscan.reports.table import of_rows
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
 
 FORMAT = "text"
 HELP = "tables, worst first (default)"
-KINDS = (*ALL_KINDS, "matrix")
+KINDS = ALL_KINDS
 
 _SPARE = ("cmem", "bar", "stack", "unit", "smem", "in loops", "limited by")
 """Columns omitted on a narrow terminal, in this order."""
@@ -111,69 +106,10 @@ def _diff(report: Report, style: Style) -> Iterator[str]:
     return lines(report, style)
 
 
-def _matrix(report: Report, style: Style) -> Iterator[str]:
-    """Archs side by side, one table per metric, the widest spread first.
-
-    Tables have the kernels that differ, or all of them if ``style.rows`` is ``None``.
-    """
-    matrix = report.matrix
-    assert matrix is not None
-    heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
-    if len(matrix.builds) > 1:
-        lines = (f"in each cell: {' → '.join(matrix.builds)}", *_only_some(matrix))
-        yield from (paint(line, "", style) for line in lines)
-        yield ""
-    for metric in matrix.metrics:
-        ranked = matrix.ranked(metric)
-        differing = [row for row in ranked if _differs(matrix, row, metric)]
-        wanted = ranked if style.rows is None else differing
-        known, equal = find_metric(metric), count(len(ranked) - len(differing), "kernel")
-        yield from of_rows(
-            ("kernel", *heads),
-            [(words.named(row.kernel, report.names), *_matrix_cells(matrix, row, metric)) for row in wanted],
-            ("kernel",),
-            title=f"{known.label} ({known.unit})" if known.unit else known.label,
-            empty=f"no difference in {equal}",
-            notes=[f"{equal} without a difference"] if wanted and len(wanted) < len(ranked) else [],
-        ).text(style, style.rows)
-        yield ""
-    if any(None in row.cells for row in matrix.rows):
-        yield paint(f"{ABSENT} no such kernel there", DIM, style)
-    if report.open_findings:
-        yield paint(f"{matrix.builds[0]} → {matrix.builds[-1]}", "", style)
-    yield from listing.verdict_lines(report, style, words.counted(report))
-
-
-def _only_some(matrix: Matrix) -> Iterator[str]:
-    """Archs that only some of the builds have, with those builds."""
-    for arch, group in groupby(matrix.columns, key=lambda column: column.arch):
-        there = [matrix.builds[column.build] for column in group]
-        if len(there) < len(matrix.builds):
-            yield f"{arch or 'arch?'}: {' → '.join(there)} only"
-
-
-def _differs(matrix: Matrix, row: MatrixRow, metric: str) -> bool:
-    """Whether two cells of the row have different values; unknown differs from known."""
-    values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
-    return len(values) > 1
-
-
-def _matrix_cells(matrix: Matrix, row: MatrixRow, metric: str) -> list[str]:
-    """``24 → 32`` per arch; ``24`` if all builds agree."""
-    texts = [
-        ABSENT if cell is None else UNKNOWN if value is None else f"{value:,}"
-        for value, cell in zip(matrix.values(row, metric), row.cells, strict=True)
-    ]
-    by_arch = groupby(zip(matrix.columns, texts, strict=True), key=lambda pair: pair[0].arch)
-    cells = [[text for _, text in group] for _, group in by_arch]
-    return [each[0] if len(set(each)) == 1 else " → ".join(each) for each in cells]
-
-
 _LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
     "scan": _scan,
     "check": _check,
     "diff": _diff,
-    "matrix": _matrix,
 }
 
 

@@ -153,50 +153,21 @@ def test_csv_has_a_row_a_figure() -> None:
     assert (row["state"], row["before"], row["after"], row["old_symbol"]) == ("changed", "32", "48", "sums")
 
 
-def test_matrix_as_json_and_csv() -> None:
-    value = document("diff", *SPILLS, "--by", "arch")
-    assert value["builds"] == [path.name for path in SPILLS]
-    columns = [(value["builds"][column["build"]], column["arch"]) for column in value["columns"]]
-    truth = [
-        (path.name, k.key.arch, k.key.symbol, k.usage.registers)
+def test_archs_as_json_and_csv() -> None:
+    truth = {
+        (k.key.symbol, f"{path.name} {k.key.arch}", k.usage.registers)
         for path in SPILLS
         for k in scan(path).kernels
         if k.role == "entry"
-    ]
-    found = [
-        (*column, row["symbol"], cell["metrics"]["registers"])
-        for row in value["rows"]
-        for column, cell in zip(columns, row["cells"], strict=True)
-        if cell
-    ]
-    assert sorted(found) == sorted(truth)
-    call = ("diff", *SPILLS, "--by", "arch", "--metric", "registers", "-f", "csv")
-    rows = list(csv.DictReader(io.StringIO(run(*call).stdout.decode())))
-    cells = [
-        (*column, row["symbol"], int(row[" ".join(column)]))
-        for row in rows
-        for column in columns
-        if row[" ".join(column)]
-    ]
-    assert sorted(cells) == sorted(truth)
-
-
-def test_matrix_by_arch_has_one_row_a_kernel() -> None:
-    value = document("diff", *SPILLS[1:], "--by", "arch")
-    arches = [column["arch"] for column in value["columns"]]
-    assert arches == sorted(arches, key=lambda arch: int("".join(filter(str.isdigit, arch))))
-    assert len({row["symbol"] for row in value["rows"]}) == len(value["rows"]) == 6
-    for row in value["rows"]:
-        for column, cell in zip(value["columns"], row["cells"], strict=True):
-            assert cell is None or (cell["arch"], cell["symbol"]) == (column["arch"], row["symbol"])
-            assert cell is not None
-
-
-def test_matrix_keeps_namesakes_of_several_units_apart() -> None:
-    value = document("diff", FIXTURES / "build" / "cmake-ninja-13.0.log", "--by", "arch")
-    kernels = document("scan", FIXTURES / "build" / "cmake-ninja-13.0.log")["kernels"]
-    cells = [(cell["symbol"], cell["arch"]) for row in value["rows"] for cell in row["cells"] if cell]
-    assert sorted(cells) == sorted((kernel["symbol"], kernel["arch"]) for kernel in kernels)
+    }
+    call = (*SPILLS, "--by", "arch", "--metric", "registers")
+    value = json.loads(run("diff", *call, "-f", "json").stdout)
+    assert value["builds"] == [path.name for path in SPILLS]
+    table = list(csv.DictReader(io.StringIO(run("diff", *call, "-f", "csv").stdout.decode())))
+    names = ("symbol", "name", "unit", "role", "metric")
+    for rows in (value["rows"], table):
+        cells = {(row["symbol"], head, row[head]) for row in rows for head in row if head not in names and row[head]}
+        assert {(symbol, head, int(registers)) for symbol, head, registers in cells} == truth
 
 
 def test_hostile_names_do_not_act(tmp_path: Path) -> None:
@@ -347,7 +318,7 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
     ("arguments", "why"),
     [
         ((HEAD,), b"a diff needs two builds"),
-        ((HEAD, "--by", "arch", "--fail-on", "error"), b"a regression needs two builds"),
+        ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to a table"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
         ((BASE, HEAD, HEAD), b"3 builds; give BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
