@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
 from spillscan.judging.rules._declared import Check, Found, Terms, delta
@@ -19,17 +19,8 @@ GROWTH = Rule("spill-growth", "error", needs=("spills",), limits=(MAX_GROWTH,), 
 def _find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
-    if most is None:
-        return
-    allowed = f", {most:,} B allowed" if most else ""
-    bounds = kernel.spill_bounds
-    if kernel.spills is not None and sum(kernel.spills) > most:
-        yield Found(_bytes(kernel) + allowed)
-    elif bounds is not None:
-        if sum(bounds[0]) > most:
-            yield Found(_with_callees(kernel) + allowed)
-    elif _spills_unknown(kernel, most):
-        yield Found(_without_sum(kernel))
+    if most is not None and (excess := _excess(kernel, most, sum)):
+        yield Found(excess + (f", {most:,} B allowed" if most else ""))
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
@@ -57,17 +48,13 @@ def _first(change: Change, terms: Terms) -> Iterator[Found]:
     if after is None or most is None:
         return
     if before is None:
-        least = max(after.spill_bounds[0] if after.spill_bounds else (0,))
-        if least > most:
-            alone = max(after.spills or (0,)) > most
-            yield Found(f"is new and {_bytes(after) if alone else _with_callees(after)}")
-        elif _spills_unknown(after, most):
-            yield Found(f"is new and {_without_sum(after)}")
+        if excess := _excess(after, most, max):
+            yield Found(f"is new and {excess}")
         return
     spilled, more = _grown(change, terms)
     if more and not spilled:
         yield Found(f"spills more: {', '.join(more)}")
-    elif before.spills == (0, 0) and _spills_unknown(after, most):
+    elif before.spills == (0, 0) and _without_sum(after, most):
         yield Found("spills now, an unknown number of bytes")
 
 
@@ -124,22 +111,26 @@ def _pairs(change: Change, names: Mapping[str, str]) -> list[Delta]:
     return [(label, value_of(name, change.before), value_of(name, change.after)) for name, label in names.items()]
 
 
-def _spills_unknown(kernel: Kernel, most: int) -> bool:
-    """Whether it spills an unknown amount: a warning without values, or only stores or loads, above ``most``."""
+def _excess(kernel: Kernel, most: int, total: Callable[[Iterable[int]], int]) -> str:
+    """Spills, if they are known to exceed ``most`` bytes in ``total`` of stores and loads; else empty."""
+    bounds = kernel.spill_bounds
+    if kernel.spills is not None and total(kernel.spills) > most:
+        return _bytes(kernel)
+    if bounds is not None and total(bounds[0]) > most:
+        return _with_callees(kernel)
+    return "" if bounds is not None and total(bounds[1]) <= most else _without_sum(kernel, most)
+
+
+def _without_sum(kernel: Kernel, most: int) -> str:
+    """Unknown spills: a warning without values, or only stores or loads, above ``most``; else empty."""
+    if kernel.spills is not None:
+        return ""
+    halves = {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
+    for what, size in halves.items():
+        if size is not None and size > most:
+            return f"spills at least {size:,} B {what}; the log does not say more"
     warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
-    return kernel.spills is None and (warned or any((size or 0) > most for size in _halves(kernel).values()))
-
-
-def _halves(kernel: Kernel) -> dict[str, int | None]:
-    """Spill stores and loads, as far as the log reports them."""
-    return {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
-
-
-def _without_sum(kernel: Kernel) -> str:
-    known = [f"{size:,} B {what}" for what, size in _halves(kernel).items() if size]
-    if not known:
-        return "spills an unknown number of bytes"
-    return f"spills at least {known[0]}; the log does not say more"
+    return "spills an unknown number of bytes" if warned else ""
 
 
 def _bytes(kernel: Kernel) -> str:
