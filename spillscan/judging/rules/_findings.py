@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from spillscan.model import SEVERITIES, Finding, Kernel, Rule, Severity
+from spillscan.model.build import damage
 from spillscan.naming.identity import canonical, digest, source_file
 
 
@@ -52,11 +53,5 @@ def _place(finding: Finding) -> tuple[object, ...]:
 
 
 def worst_first(found: list[Finding]) -> list[Finding]:
-    """Findings by severity, spilled bytes and registers, worst first; then by names."""
-
-    def damage(finding: Finding) -> tuple[object, ...]:
-        usage, key = finding.kernel.usage, finding.kernel.key
-        worst = -SEVERITIES.index(finding.severity), -(usage.spill_bytes or 0), -(usage.registers or 0)
-        return (*worst, key.symbol, key.arch or "", key.unit, finding.rule)
-
-    return sorted(found, key=damage)
+    """Findings by severity, then as kernels in all tables: by spills and registers, worst first; then by rule."""
+    return sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), *damage(each.kernel), each.rule))
