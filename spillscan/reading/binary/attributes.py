@@ -11,7 +11,6 @@ import struct
 from collections.abc import Container
 from functools import lru_cache
 
-import numpy as np
 from msgspec import Struct
 
 from spillscan.model.code import MOST_REGISTERS
@@ -26,9 +25,6 @@ SPILL = 1
 _SIZED = 4
 _DIMENSIONS, _PAIR = struct.Struct("<3I"), struct.Struct("<2I")
 """Dimensions of a block or cluster; symbol number and value."""
-_WORD, _ROW_BYTES = np.dtype("<u4"), 12
-_PAIR_HEAD, _ATTRIBUTE = 0x00080004, 0xFF00
-"""First word of a record with a (symbol, value) pair, and the mask of its attribute."""
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _RECORD = struct.Struct("<BBH").unpack_from
 """Format, attribute, and payload size or value."""
@@ -88,13 +84,6 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
 def of_module(section: Window) -> dict[int, dict[int, int]]:
     """Register counts and stack sizes of every function, by attribute and symbol number."""
     found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
-    if section.size % _ROW_BYTES == 0:  # the usual case: only (symbol, value) pairs
-        heads, numbers, values = section.array(_WORD, section.size // _WORD.itemsize, 0, ".nv.info").reshape(-1, 3).T
-        if (heads | _ATTRIBUTE == _PAIR_HEAD | _ATTRIBUTE).all():
-            for attribute, figures in found.items():
-                rows = heads == _PAIR_HEAD | attribute << 8
-                figures.update(zip(numbers[rows].tolist(), values[rows].tolist(), strict=True))
-            return found
     for attribute, _, payload in records(section, _PER_FUNCTION):
         if len(payload) == _PAIR.size:
             number, value = _PAIR.unpack(payload)
@@ -131,7 +120,7 @@ def _info(section: bytes) -> FunctionInfo:
         elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
             threads[attribute] = _DIMENSIONS.unpack_from(payload)
         elif attribute == ANNOTATIONS:
-            pairs = np.frombuffer(payload, "<u4", len(payload) // 8 * 2).reshape(-1, 2)
-            spills = (*(spills or ()), *pairs[pairs[:, 0] == SPILL, 1].tolist())
+            pairs = _PAIR.iter_unpack(payload[: len(payload) // _PAIR.size * _PAIR.size])
+            spills = (*(spills or ()), *(offset for kind, offset in pairs if kind == SPILL))
     bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
     return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_cap)

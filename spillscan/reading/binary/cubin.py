@@ -52,7 +52,7 @@ _VERSION = re.compile(rb"V(\d+)\.(\d+)\.(\d+)")
 _ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
 
 
-class Toolkit(Struct, frozen=True, kw_only=True):
+class Toolkit(Struct, frozen=True, kw_only=True, dict=True):
     """The ptxas or nvlink that wrote a cubin; empty fields are unknown."""
 
     version: tuple[int, ...] = ()
@@ -64,7 +64,7 @@ class Toolkit(Struct, frozen=True, kw_only=True):
     arch: str = ""
     """Target on its command line: ``100f``."""
 
-    @property
+    @cached_property
     def maker(self) -> Maker | None:
         """The toolkit for reports; ``None`` if its version is unknown."""
         if not self.version:
@@ -175,11 +175,6 @@ class Cubin:
     def toolkit(self) -> Toolkit:
         """Tool that wrote it."""
         return toolkit_of(self.elf)
-
-    @cached_property
-    def maker(self) -> Maker | None:
-        """The toolkit for reports; ``None`` if its version is unknown."""
-        return self.toolkit.maker
 
     @cached_property
     def lines(self) -> Lines:

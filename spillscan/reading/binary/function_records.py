@@ -68,7 +68,7 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         tuple(cubin.parts_of(function).items()),
         cubin.digest_of(function),
         function.code.size,
-        cubin.maker,
+        cubin.toolkit.maker,
     )
 
 
