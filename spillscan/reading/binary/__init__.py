@@ -41,11 +41,11 @@ def read(
 
     buffer = stream.buffer()
     reading = Reading(stats=Stats(inputs=1, bytes=len(buffer)))
-    said = Reading()
+    logs = Reading()
 
     def text(window: Window, inner: str) -> None:
         if texts is not None:
-            said.add(texts(window, inner))
+            logs.add(texts(window, inner))
 
     for item in records.items(buffer, name, LIMITS, live=options.live, texts=text):
         if isinstance(item, SassFunction):
@@ -54,5 +54,5 @@ def read(
             reading.issues.append(item)
         else:
             reading.portable.append(item)
-    reading.add(said)
+    reading.add(logs)
     return reading

@@ -63,13 +63,13 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
     """(attribute, value, payload) of each record of ``wanted`` attributes; the payload of formats 1 to 3 is empty."""
     at, data = 0, section.copy(0, section.size, ".nv.info")
     end, last = len(data), len(data) - 4
-    found = []
+    rows = []
     while at <= last:
         form, attribute, value = _RECORD(data, at)
         at += 4
         if form == _SIZED:
             if attribute in wanted:
-                found.append((attribute, value, data[at : at + value]))
+                rows.append((attribute, value, data[at : at + value]))
             at += value
             if at > end:
                 what = f".nv.info attribute {attribute:#x} of {value} bytes is truncated"
@@ -77,18 +77,18 @@ def records(section: Window, wanted: Container[int]) -> list[tuple[int, int, byt
         elif not 1 <= form <= 3:
             raise DamageError(f".nv.info record of unknown format {form}", section.start + at)
         elif attribute in wanted:
-            found.append((attribute, value, b""))
-    return found
+            rows.append((attribute, value, b""))
+    return rows
 
 
 def of_module(section: Window) -> dict[int, dict[int, int]]:
     """Register counts and stack sizes of every function, by attribute and symbol number."""
-    found: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
+    by_attribute: dict[int, dict[int, int]] = {attribute: {} for attribute in _PER_FUNCTION}
     for attribute, _, payload in records(section, _PER_FUNCTION):
         if len(payload) == _PAIR.size:
             number, value = _PAIR.unpack(payload)
-            found[attribute][number] = value
-    return found
+            by_attribute[attribute][number] = value
+    return by_attribute
 
 
 def of_function(section: Window) -> FunctionInfo:

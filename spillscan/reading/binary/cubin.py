@@ -210,7 +210,7 @@ class Cubin:
         elf, sections = self.elf, self._sections
         if not sections.text:
             return
-        figures = of_module(Window(b"") if self._module is None else elf.contents(self._module))
+        by_symbol = of_module(Window(b"") if self._module is None else elf.contents(self._module))
         for section in sections.text:
             symbol = self.symbols.of_function(section)
             if symbol is not None and symbol.section != section:
@@ -222,20 +222,20 @@ class Cubin:
                 role,
                 elf.window.part(elf.sections[section].offset, elf.sections[section].size, "code"),
                 sections.infos.get(section),
-                self._resources(section, figures, -1 if symbol is None else elf.sections[section].info & OWNER),
+                self._resources(section, by_symbol, -1 if symbol is None else elf.sections[section].info & OWNER),
                 section,
             )
 
-    def _resources(self, section: int, figures: Mapping[int, Mapping[int, int]], symbol: int) -> Resources:
-        """Resources of the function in a code section. ``figures``: module attributes by symbol, which override the
+    def _resources(self, section: int, by_symbol: Mapping[int, Mapping[int, int]], symbol: int) -> Resources:
+        """Resources of the function in a code section. ``by_symbol``: module attributes by symbol, which override the
         section; ``symbol``: number of its symbol, -1 if it has none."""
-        registers, stack_bytes = figures[REGCOUNT].get(symbol), figures[MIN_STACK_SIZE].get(symbol)
+        registers, stack_bytes = by_symbol[REGCOUNT].get(symbol), by_symbol[MIN_STACK_SIZE].get(symbol)
         if registers is None:
             registers = self.elf.sections[section].info >> 24 or None
         shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
         if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and shared_bytes >= DRIVER_SHARED_BYTES:
             shared_bytes -= DRIVER_SHARED_BYTES  # relocatable code has no reserve yet: the linker adds it
-        frame_bytes = figures[FRAME_SIZE].get(symbol)
+        frame_bytes = by_symbol[FRAME_SIZE].get(symbol)
         return Resources(
             registers,
             frame_bytes,

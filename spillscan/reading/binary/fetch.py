@@ -32,11 +32,11 @@ def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tu
         origin = kernel.sass.origin if kernel.sass else None
         if origin is None or origin.format != "binary" or kernel.sass is None:
             continue
-        held = by_input.setdefault(origin.input, {})
+        wanted = by_input.setdefault(origin.input, {})
         if kernel.sass.digest:
-            held.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
+            wanted.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
         elif inner and kernel.caller:
-            held.setdefault((kernel.caller, kernel.key.arch), []).append(kernel)
+            wanted.setdefault((kernel.caller, kernel.key.arch), []).append(kernel)
     if not by_input:  # a log: neither NumPy nor the binary reader is loaded
         return
     from spillscan.reading.binary import records

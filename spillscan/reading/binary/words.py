@@ -85,27 +85,27 @@ class Wide:
         steps = self._lows[rows] >> 34 & 0x3FFFFFFF | self._highs[rows] << 46 >> 16
         if self._low_byte:
             steps = steps << 8 | self._lows[rows] >> 16 & 0xFF
-        found: Words = rows * 16 + 16 + steps * 4
-        return found
+        column: Words = rows * 16 + 16 + steps * 4
+        return column
 
     def meetings(self, rows: Words) -> Words:
         """Reconvergence points of BSSY, as byte offsets in the function. The low byte contains its barrier, and bits
         above its low word are no part of the target (``.RECONVERGENT``, sm_100 and later)."""
-        found: Words = rows * 16 + 16 + (self._lows[rows] >> 34) * 4
-        return found
+        column: Words = rows * 16 + 16 + (self._lows[rows] >> 34) * 4
+        return column
 
     def conditions(self, rows: Words) -> Flags:
         """Whether a branch has a condition besides its guard."""
         high = self._highs[rows]
-        found: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
-        return found
+        column: Flags = (high >> 23 & 15 != ALWAYS) | (high >> 27 & 1 == 1)
+        return column
 
     def local(self, rows: Words) -> Words:
         """Fields of STL and LDL as one number: see :func:`spillscan.reading.machine.accesses.of_word`."""
         low, high = self._lows[rows], self._highs[rows]
-        found: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
-        found |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
-        return found
+        column: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
+        column |= high >> 11 & 1 << 16 | low >> 24 & 0xFF
+        return column
 
     def registers(self, letter: str, rows: Words) -> Words:
         """Numbers in one register field: d (target), a, b, c."""
@@ -119,8 +119,8 @@ class Wide:
         named = octets[:, 3] == register
         for place in (4, 8):
             named |= octets[:, place] == register
-        found: Words = named.nonzero()[0]
-        return found
+        column: Words = named.nonzero()[0]
+        return column
 
     def immediates(self, rows: Words) -> Words:
         """32-bit constants in place of the second source."""
@@ -162,8 +162,8 @@ class Narrow:
         return (rows + -(-rows // 3)) * 8
 
     def _words(self, rows: Words) -> Words:
-        found: Words = self._all[rows + rows // 3 + 1]
-        return found
+        column: Words = self._all[rows + rows // 3 + 1]
+        return column
 
     def addresses(self, rows: Words) -> Words:
         """See :meth:`Wide.addresses`."""
@@ -176,20 +176,20 @@ class Narrow:
     def targets(self, rows: Words) -> Words:
         """See :meth:`Wide.targets`."""
         steps = (self._words(rows) >> 20 & 0xFFFFFF) << 40 >> 40
-        found: Words = self.addresses(rows) + 8 + steps
-        return found
+        column: Words = self.addresses(rows) + 8 + steps
+        return column
 
     def conditions(self, rows: Words) -> Flags:
         """See :meth:`Wide.conditions`."""
-        found: Flags = self._words(rows) & 31 != 15
-        return found
+        column: Flags = self._words(rows) & 31 != 15
+        return column
 
     def local(self, rows: Words) -> Words:
         """See :meth:`Wide.local`."""
         words = self._words(rows)
-        found: Words = words >> 20 << 40 >> 16 | (words >> 48 & 7) << 17
-        found |= (words >> 44 & 3 == 1) << 20 | words >> self._registers["a"] & 0xFF
-        return found
+        column: Words = words >> 20 << 40 >> 16 | (words >> 48 & 7) << 17
+        column |= (words >> 44 & 3 == 1) << 20 | words >> self._registers["a"] & 0xFF
+        return column
 
     def registers(self, letter: str, rows: Words) -> Words:
         """See :meth:`Wide.registers`."""
@@ -202,13 +202,13 @@ class Narrow:
             named |= self._all >> self._registers[letter] & 0xFF == register
         places = named.nonzero()[0]
         places = places[places % 4 != 0]  # no control words
-        found: Words = places - places // 4 - 1
-        return found
+        column: Words = places - places // 4 - 1
+        return column
 
     def immediates(self, rows: Words) -> Words:
         """See :meth:`Wide.immediates`."""
-        found: Words = (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
-        return found
+        column: Words = (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
+        return column
 
 
 Code = Wide | Narrow

@@ -123,10 +123,10 @@ def read(
     address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
 ) -> Move:
     """Parse a line of the disassembly."""
-    found = form(guard, opcode, modifiers, operands)
-    if found.destination is not None:
-        return Move(address, offset(operands[found.destination]), found.kind, found.conditional)
-    return Move(address, labels.get(found.label, _NOWHERE), found.kind, found.conditional)
+    parsed = form(guard, opcode, modifiers, operands)
+    if parsed.destination is not None:
+        return Move(address, offset(operands[parsed.destination]), parsed.kind, parsed.conditional)
+    return Move(address, labels.get(parsed.label, _NOWHERE), parsed.kind, parsed.conditional)
 
 
 _PUSHES = {Kind.SYNC: Kind.PUSH_SYNC, Kind.BREAK: Kind.PUSH_BREAK, Kind.CONTINUE: Kind.PUSH_CONTINUE}
@@ -239,15 +239,15 @@ class Flow:
 
 def branches(moves: Iterable[Move], last: int, entries: Container[int]) -> list[Branch]:
     """Branches, exits and returns of a function whose last instruction is at ``last``; callees begin at ``entries``."""
-    found: list[Branch] = []
+    flow: list[Branch] = []
     pushed: dict[int, list[int]] = {push: [] for push in _PUSHES.values()}
     for address, target, kind, conditional in moves:
         if kind == Kind.JUMP:
-            found.append(Branch(address, target if target <= last else _NOWHERE, conditional))
+            flow.append(Branch(address, target if target <= last else _NOWHERE, conditional))
         elif kind in (Kind.EXIT, Kind.RETURN, Kind.INDIRECT):
-            found.append(Branch(address, _NOWHERE, conditional, kind == Kind.INDIRECT))
+            flow.append(Branch(address, _NOWHERE, conditional, kind == Kind.INDIRECT))
         elif kind == Kind.CALL and 0 < target <= last and target not in entries:
-            found.append(Branch(address, target, True))  # ptxas uses calls as jumps to points of reconvergence, too
+            flow.append(Branch(address, target, True))  # ptxas uses calls as jumps to points of reconvergence, too
         elif kind in pushed:
             pushed[kind].append(target)
         elif kind in _PUSHES:
@@ -255,8 +255,8 @@ def branches(moves: Iterable[Move], last: int, entries: Container[int]) -> list[
             while open_ and open_[-1] <= address:
                 open_.pop()  # closed here, and at all later addresses
             if open_:
-                found.append(Branch(address, open_[-1], conditional))
-    return found
+                flow.append(Branch(address, open_[-1], conditional))
+    return flow
 
 
 def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
