@@ -139,17 +139,17 @@ def _base(path: str) -> str:
 
 
 def causes(
-    kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = (), limit: str = ""
+    kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = (), built: Kernel | None = None
 ) -> Iterator[str]:
     """Facts from code and records that explain a kernel's spills.
 
-    ``limit``: a sentence about its register limit, if compiling it has shown one.
+    ``built``: the kernel as compiled for a trial, which may tell more about its register limit.
     """
     if kernel.saves_for_callers:
         yield "it saves registers for its callers (callee-saved)"
     if for_debugger(kernel):
         yield DEBUG_BUILD
-    elif limit := limit or _limit(kernel):
+    elif limit := _limit(built or kernel):
         yield limit
     if code is not None:
         peak = code.peak

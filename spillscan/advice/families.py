@@ -74,7 +74,7 @@ def advice(
     return Advice(
         ranked=about,
         places=tuple(weighed(local, "spill", tree)[:TOP]),
-        causes=tuple(causes(kernel, tree, code, held, "" if trial is None else trial.cause)),
+        causes=tuple(causes(kernel, tree, code, held, trial.points[0].kernel if trial and trial.points else None)),
         fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), held)),
         need=registers_needed(kernel, code, trial),
         trial=trial,

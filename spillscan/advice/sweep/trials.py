@@ -6,21 +6,17 @@ compiled with the launch bounds that add a resident block.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Literal
 
 from msgspec import Struct, structs
 
-from spillscan.advice.sweep.compiling import LIMIT, Module, Workshop
+from spillscan.advice.sweep.compiling import Module, Workshop
 from spillscan.advice.sweep.curves import Curve, Point, curve_of, declared, points_at
 from spillscan.advice.sweep.proposals import no_step, refusal, spills_to_shared, steps
-from spillscan.advice.sweep.ptx import PtxKernel
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.units import units
 from spillscan.model import Kernel, Launch
-from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
-from spillscan.occupancy.devices import device
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
 
@@ -35,8 +31,6 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Results: the kernel as built, then the tried steps, smallest first; ``None`` if nothing could be tried."""
     missing: str = ""
     """Why it could not be tried, or has no step."""
-    cause: str = ""
-    """Sentence about its register limit as built."""
     direction: Direction = "no spills"
     """Goal of its steps."""
     shared: Point | None = None
@@ -119,23 +113,6 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
     return Trial(
         curve=curve_of(module, symbol, launch, points),
         missing=missing,
-        cause=_cause(module, declares, as_is),
         direction="no spills" if as_is.spill_bytes else "more blocks",
         shared=shared,
     )
-
-
-def _cause(module: Module, declares: PtxKernel, as_is: Point) -> str:
-    """Sentence about the register limit of a kernel as built; empty if none is known."""
-    limit, by = declares.directives.get("maxnreg"), "__maxnreg__({})"
-    threads, blocks = (declares.directives.get(name) for name in ("maxntid", "minnctapersm"))
-    option = LIMIT.findall(module.options)
-    if limit is None and threads and blocks:
-        with contextlib.suppress(UsageError):  # no device, or too many threads per block
-            limit = register_cap(device(module.arch), threads, blocks).registers
-            by = f"__launch_bounds__({threads}, {blocks})"
-    elif limit is None and option and not threads:
-        limit, by = int(option[-1]), "-maxrregcount={}"
-    if limit is None or as_is.registers is None or limit - as_is.registers >= REGISTER_STEP:
-        return ""
-    return f"{by.format(limit)} limits it to {limit} registers"
