@@ -71,11 +71,11 @@ class _Inflate:
 
     def decompress(self, data: bytes | memoryview, max_length: int = -1) -> bytes:
         given = self._tail + bytes(data) if self._tail else data
-        found = self._engine.decompress(given, max(0, max_length))
+        output = self._engine.decompress(given, max(0, max_length))
         self._tail = b"" if self._engine.eof else self._engine.unconsumed_tail
         # zlib may buffer more output than was asked for
-        self._asks = not self._tail and len(found) != max_length
-        return bytes(found)
+        self._asks = not self._tail and len(output) != max_length
+        return bytes(output)
 
 
 def _zstd() -> Engine:

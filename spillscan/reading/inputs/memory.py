@@ -32,14 +32,14 @@ def find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
 def _memmem() -> Any:
     """The C library's ``memmem``, because ``mmap.find`` compares byte by byte; ``None`` if unavailable."""
     try:
-        found = ctypes.CDLL(None).memmem
+        memmem = ctypes.CDLL(None).memmem
     except (AttributeError, OSError, TypeError):  # Windows
         return None
-    found.restype, found.argtypes = (
+    memmem.restype, memmem.argtypes = (
         ctypes.c_void_p,
         (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t),
     )
-    return found
+    return memmem
 
 
 _STEP_BYTES = 16 << 20

@@ -61,8 +61,8 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
             if not is_open_file(given):
                 refuse_odd(given, os.stat(given).st_mode)
             sources.append(Source(given))
-        elif glob.has_magic(given) and (found := sorted(glob.glob(given, recursive=True))):
-            for path in found:
+        elif glob.has_magic(given) and (matching := sorted(glob.glob(given, recursive=True))):
+            for path in matching:
                 if not os.path.isdir(path):
                     sources.append(Source(path))
                 elif "**" not in given:  # ** has already found its files

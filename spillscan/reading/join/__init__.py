@@ -101,17 +101,17 @@ def _link_only(link: LinkRecord) -> Kernel:
 
 def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> tuple[list[Kernel], list[Issue]]:
     """``kernels`` with the values of their sidecars, and an issue for each contradiction with the code."""
-    found: dict[tuple[str, str], list[Sidecar]] = {}
+    by_place: dict[tuple[str, str], list[Sidecar]] = {}
     for each in sidecars:
-        found.setdefault((each.place, each.symbol), []).append(each)
-    if not found:
+        by_place.setdefault((each.place, each.symbol), []).append(each)
+    if not by_place:
         return list(kernels), []
     attached, issues = [], []
     for kernel in kernels:
         place = _place(kernel)
-        beside = [*found.get((place, kernel.key.symbol), ()), *found.get((place, ""), ())] if place else []
+        beside = [*by_place.get((place, kernel.key.symbol), ()), *by_place.get((place, ""), ())] if place else []
         if beside and kernel.role != "function":
-            known, contradictions = _with(kernel, beside)
+            known, contradictions = _with_sidecars(kernel, beside)
             attached.append(known)
             issues += contradictions
         else:
@@ -124,10 +124,10 @@ def _place(kernel: Kernel) -> str:
     return "" if origin is None else place_of(origin.input)
 
 
-def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
+def _with_sidecars(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
     bounds = kernel.launch_bounds
-    threads = _said(each.threads_per_block for each in beside)
-    dynamic = _said(each.dynamic_shared_bytes for each in beside)
+    threads = _agreed(each.threads_per_block for each in beside)
+    dynamic = _agreed(each.dynamic_shared_bytes for each in beside)
     named = [each for each in beside if each.symbol]
     origins = tuple(dict.fromkeys(each.origin for each in beside))
     configuration = dict(pair for each in named for pair in each.configuration)
@@ -148,13 +148,13 @@ def _with(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue
         threads_per_block=threads,
         dynamic_shared_bytes=dynamic or 0,
         max_dynamic_shared_bytes=dynamic or None,
-        cluster_blocks=_said(each.cluster_blocks for each in beside) or 1,
+        cluster_blocks=_agreed(each.cluster_blocks for each in beside) or 1,
         source="sidecar",
     )
     return replace(kernel, launch=launch), []
 
 
-def _said(values: Iterable[int | None]) -> int | None:
+def _agreed(values: Iterable[int | None]) -> int | None:
     """The one value that all known values share; ``None`` if none is known or they differ."""
     known = {value for value in values if value is not None}
     return known.pop() if len(known) == 1 else None
