@@ -14,9 +14,7 @@ LARGEST_BYTES = 1 << 32
 """Largest snapshot read, about four million kernels; snapshots are read whole."""
 
 _BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
-_OF_CHANGES = re.compile(
-    _BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"(?:changes|builds)"\s*:'
-)
+_OF_CHANGES = re.compile(_BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"changes"\s*:')
 
 
 def sniff(head: bytes) -> bool:
