@@ -10,7 +10,7 @@ from spillscan.model import Build, Kernel
 from spillscan.model.symbols import natural
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, table
+from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports import listing, words
 from spillscan.reports.groups import Group
 from spillscan.reports.kernels import KernelRow, kernel_table
@@ -97,7 +97,7 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {found}" if report.gaps else found
     yield from words.baseline_line(report)
     yield from report.details.accept
-    yield from words.not_checked_lines(report)
+    yield from hung(words.not_checked_lines(report), style, indent=2)
 
 
 def _diff(report: Report, style: Style) -> Iterator[str]:
