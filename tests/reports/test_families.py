@@ -74,7 +74,7 @@ def test_findings_of_a_family_are_one_line() -> None:
 
 def test_findings_of_a_family_are_one_row_of_a_comment() -> None:
     text = rendered("markdown", report_of("check", instances()))
-    row = "| `ns::gemm<39, float>` | `sm_80, 90` | spills 39 B stores, 39 B loads `spill` | `build.log:7` |  |"
+    row = "| `ns::gemm<39, float>` | `sm_80, 90` | spills 39 B stores, 39 B loads `spill` | `build.log:7` |"
     assert row in text.splitlines()
     assert "| `ns::gemm<38, float>` | `sm_80, 90` |" in text
     assert text.startswith("### ❌ spillscan: 4 findings in 4 kernels")

@@ -340,8 +340,10 @@ def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0, right: Sequence[str] = ()) -> Iterator[str]:
-    """A table of at most :data:`TABLE_BYTES`, and a line that counts the rows left out."""
-    lines, left_out = within(table(header, rows, right), TABLE_BYTES)
+    """A table of at most :data:`TABLE_BYTES` without empty columns, and a line that counts the rows left out."""
+    filled = [at for at in range(len(header)) if any(row[at] for row in rows)]
+    cells = [[row[at] for at in filled] for row in rows]
+    lines, left_out = within(table([header[at] for at in filled], cells, right), TABLE_BYTES)
     yield from lines
     if left_out + more:
         yield ""
