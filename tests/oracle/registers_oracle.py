@@ -134,7 +134,7 @@ def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], ta
         written, read, every = (each & _GENERAL for each in row.marks)
         peak = max(peak, every.bit_count())
         tally["instructions"] += 1
-        tally["unknown"] += bool(effects.unknown[at])
+        tally["unknown"] += effects.unknown[at]
         if code not in CALLS and not effects.unknown[at]:
             own = effects.written[at], effects.read[at]
             tally["wrong"] += own != (written, read)
@@ -149,8 +149,8 @@ def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], ta
                 yield f"{row.address:#x} {row.text}: not live here, live there: {every & ~mine:#x}"
     if not calling:
         tally["functions"] += 1
-        tally["peaks equal"] += int(found.counts.max()) == peak
-        tally["peaks lower"] += int(found.counts.max()) < peak
+        tally["peaks equal"] += max(found.counts) == peak
+        tally["peaks lower"] += max(found.counts) < peak
 
 
 def main() -> int:
