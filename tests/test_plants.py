@@ -163,18 +163,3 @@ def test_what_the_job_says_of_a_change(plant: Plant, gated: Path, tmp_path: Path
     assert plant.said in last.said, last.said
     marks = re.findall(r"^::error file=([^,]+),line=(\d+),title=(.*?)::", last.said, re.M)
     assert tuple(title for _, _, title in marks) == plant.marks, last.said
-    assert {(file, int(line)) for file, line, _ in marks} <= shown(machine.checkout), "a pull request's diff shows them"
-
-
-def shown(checkout: Path) -> set[tuple[str, int]]:
-    """The lines of the present files that a diff of the change has."""
-    found, file, line = set(), "", 0
-    for text in git(checkout, "diff", "HEAD").splitlines():
-        if text.startswith("+++ "):
-            file = text[6:]
-        elif text.startswith("@@"):
-            line = int(re.findall(r"\+(\d+)", text)[0])
-        elif text[:1] in "+ ":
-            found.add((file, line))
-            line += 1
-    return found

@@ -23,7 +23,6 @@ _NAME = re.compile(r"\s*(\w+)\s*(#?)")
 _ATTRIBUTES = frozenset(("__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"))
 _ATTRIBUTES |= {"alignas", "decltype", "__declspec", "typeof", MARK}
 _SIGN = re.compile("[(){};]")
-_BRACE = re.compile("[{}]")
 _LONGEST_HEAD = 4096
 """Most characters between ``__global__`` and the end of the parameters."""
 
@@ -35,8 +34,6 @@ class Definition(NamedTuple):
     """Path relative to the repository's root, with forward slashes."""
     line: int
     """1-based line of the name."""
-    last: int
-    """Line on which the body ends; that of the name if the braces do not match."""
     parameters: int
     """Number of parameters."""
 
@@ -83,15 +80,14 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
         following = plain.find(MARK, at + len(MARK))
         end = following if following >= 0 else len(plain)
         if found := _declarator(plain, at, end):
-            name, place, parameters, body = found
+            name, place, parameters = found
             line, counted = line + plain.count("\n", counted, place), place
-            last = line + plain.count("\n", place, _closed(plain, body, end) or place)
-            yield name, Definition(path, line, last, parameters)
+            yield name, Definition(path, line, parameters)
         at = following
 
 
-def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | None:
-    """(name, its offset, number of parameters, offset of the body) of a definition at ``begin``, or ``None``."""
+def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int] | None:
+    """(name, its offset, number of parameters) of a definition at ``begin``, or ``None``."""
     depth, opened = 0, -1
     found: tuple[str, int, int] | None = None
     for sign in _SIGN.finditer(text, begin, min(end, begin + _LONGEST_HEAD)):
@@ -105,20 +101,7 @@ def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int, int] | 
             if named and named[1][::-1] not in _ATTRIBUTES:
                 found = ("" if named[2] else named[1][::-1]), opened - named.end(1), _count(text[opened + 1 : at])
         elif not depth:
-            return (*found, at) if found and found[0] and sign[0] == "{" else None
-    return None
-
-
-def _closed(text: str, opened: int, end: int) -> int | None:
-    """Offset of the brace that closes the one at ``opened``; ``None`` if there is none before ``end``.
-
-    Conditional code may open a brace twice.
-    """
-    depth = 0
-    for brace in _BRACE.finditer(text, opened, end):
-        depth += 1 if brace[0] == "{" else -1
-        if not depth:
-            return brace.start()
+            return found if found and found[0] and sign[0] == "{" else None
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -58,11 +58,6 @@ class Tree(Struct, frozen=True, kw_only=True):
     """URL prefix of a file's path on the CI service; empty if there is none."""
     run: str = ""
     """URL of the CI service's run; empty if there is none."""
-    changed: Callable[[str], Mapping[int, bool]] | None = None
-    """Lines of a file that the diff of the current request shows, and for each whether the request wrote it.
-
-    ``None`` if there is no request.
-    """
 
     def relative(self, path: str) -> str:
         """``path`` relative to the root, with forward slashes, never above the root.
@@ -105,8 +100,6 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     """Share of the spill cost of the spills or arrays in question; ``None`` if not computed."""
     by_name: bool = False
     """Whether the line is that of a kernel definition with this name, for lack of other information."""
-    in_diff: bool = False
-    """Whether it is a line of the kernel in the request's diff, although the finding is elsewhere."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
@@ -142,31 +135,6 @@ BY_NAME = " (found by name)"
 def place_of(finding: Finding, tree: Tree) -> Place:
     """Place of ``finding``: in the source if known, else the line of the log."""
     return source_place(finding, tree) or place_in_input(finding.origin, tree)
-
-
-def annotated_place(finding: Finding, tree: Tree) -> Place:
-    """Place to annotate: :func:`place_of`, or in a request a line that its diff shows, since reviewers see no other.
-
-    If the diff does not show the place, it is replaced by another of the finding's lines, or by a line of the kernel's
-    definition.
-    """
-    place = place_of(finding, tree)
-    if tree.changed is None or in_diff(place, tree):
-        return place
-    if shown := next((each for each in heaviest(finding, tree) if in_diff(each, tree)), None):
-        return shown
-    defined = tree.definitions.of(demangle(finding.kernel.key.symbol), place.path)
-    lines = {} if defined is None else tree.changed(defined.path)
-    inside = [line for line in lines if defined is not None and defined.line <= line <= defined.last]
-    if defined is None or not inside:
-        return place
-    line = min(inside, key=lambda line: (not lines[line], line))
-    return replace(_place(defined.path, line), by_name=True, in_diff=True)
-
-
-def in_diff(place: Place, tree: Tree) -> bool:
-    """Whether the diff of the current request shows ``place``."""
-    return tree.changed is not None and place.line in tree.changed(place.path)
 
 
 def source_place(finding: Finding, tree: Tree) -> Place | None:

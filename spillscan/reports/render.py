@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -133,7 +132,6 @@ def tree_here() -> Tree:
     root = next((root for root in roots if os.path.commonpath([root, here]) == root), here)
     folder = os.path.relpath(here, root)
     web, run = addresses(os.environ)
-    base = base_of(os.environ)
     return Tree(
         root=root.replace(os.sep, "/"),
         folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
@@ -141,7 +139,6 @@ def tree_here() -> Tree:
         definitions=Definitions(partial(_sources_below, root), partial(_source, root)) if roots else Definitions(),
         web=web,
         run=run,
-        changed=changed(root, base) if base else None,
     )
 
 
@@ -183,15 +180,11 @@ def _is_file_below(root: str) -> Callable[[str], bool]:
     return holds
 
 
-# The change under test as described by the CI service: URLs of its files and of this run, and its diff.
-#
-# Read from the job variables of GitHub and GitLab; elsewhere unknown, and reports have no links.
-
 _PLAIN = re.compile(r"https?://[\w.:/~%+-]+")
 
 
 def addresses(environment: Mapping[str, str]) -> tuple[str, str]:
-    """(URL prefix of a file's path, URL of this run); empty if no CI service provides it."""
+    """(URL prefix of a file's path, URL of this run) by the job variables of GitHub or GitLab; empty elsewhere."""
     get = environment.get
     if repository := get("GITHUB_REPOSITORY"):
         top = f"{get('GITHUB_SERVER_URL')}/{repository}"
@@ -199,50 +192,3 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, str]:
     else:
         files, run = f"{get('CI_PROJECT_URL')}/-/blob/{get('CI_COMMIT_SHA')}/", get("CI_JOB_URL", "")
     return (files if _PLAIN.fullmatch(files) else ""), (run if _PLAIN.fullmatch(run) else "")
-
-
-def base_of(environment: Mapping[str, str]) -> str:
-    """Target of a pull or merge request; empty outside of requests."""
-    branch = environment.get("GITHUB_BASE_REF")
-    return f"origin/{branch}" if branch else environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", "")
-
-
-def changed(root: str, base: str) -> Callable[[str], Mapping[int, bool]]:
-    """Lines of a file below ``root`` that are in the request's diff: see :func:`shown`.
-
-    git runs once, on first use; if it does not know ``base`` (a shallow clone), there are no lines.
-    """
-
-    @cache
-    def lines() -> Mapping[str, Mapping[int, bool]]:
-        from spillscan.output.git import git
-
-        plain = ("--relative", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-        words = ("-c", "core.quotePath=false", "diff", *plain, f"{base}...HEAD", "--")
-        try:
-            done = git(root, *words, option="changed lines")
-        except UsageError:
-            return {}
-        return shown(done.stdout.decode("utf-8", "replace"))
-
-    return lambda path: lines().get(path, {})
-
-
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-
-
-def shown(diff: str) -> dict[str, dict[int, bool]]:
-    """Lines of the new files in a diff, by path and line number: ``True`` if added, ``False`` if context."""
-    found: dict[str, dict[int, bool]] = defaultdict(dict)
-    path, old, new, at = "", 0, 0, 0
-    for line in diff.split("\n"):
-        if old > 0 or new > 0:  # no line in a hunk is a header
-            old -= line[:1] in ("", " ", "-")
-            if line[:1] in ("", " ", "+"):
-                found[path][at] = line[:1] == "+"
-                new, at = new - 1, at + 1
-        elif line.startswith("+++ b/"):
-            path = line.removeprefix("+++ b/").rstrip("\t\r")
-        elif hunk := _HUNK.match(line):
-            old, at, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
-    return found

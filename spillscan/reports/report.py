@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.judging.places import Tree, annotated_place, in_diff, source_of
+from spillscan.judging.places import Tree, source_of
 from spillscan.model import Build, Change, Finding, Gap, Issue, Kernel
 from spillscan.naming import Names
 from spillscan.naming.identity.libraries import copies, library_of
@@ -128,17 +128,6 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         found = replace(self, tree=tree or self.tree, details=replace(self.details, **details))
         vars(found).update(vars(self))
         return found
-
-    @property
-    def annotated(self) -> Sequence[Finding]:
-        """Findings to annotate, in order; in a request, those that its diff shows first."""
-        if self.tree.changed is None:
-            return self.open_findings
-
-        def elsewhere(finding: Finding) -> bool:
-            return not in_diff(annotated_place(finding, self.tree), self.tree)
-
-        return sorted(self.open_findings, key=elsewhere)
 
     @property
     def of_baseline(self) -> list[Issue]:

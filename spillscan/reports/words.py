@@ -10,10 +10,10 @@ from spillscan.judging.places import (
     BY_NAME,
     UNKNOWN,
     Place,
-    annotated_place,
     heaviest,
     log_path,
     place_in_input,
+    place_of,
     source_place,
 )
 from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, Severity, at_least
@@ -108,7 +108,7 @@ class Fields(NamedTuple):
     detail: str
     """Message, with the source lines if several share the finding."""
     place: Place
-    """Place of the annotation."""
+    """Place in the source, else in the input."""
     fingerprint: str
 
     @property
@@ -119,7 +119,7 @@ class Fields(NamedTuple):
 
 def fields_of(finding: Finding, report: Report) -> Fields:
     """Fields of ``finding``."""
-    place = annotated_place(finding, report.tree)
+    place = place_of(finding, report.tree)
     label = label_of(finding.kernel, report.names)
     detail = detail_of(finding, report, place)
     return Fields(finding.rule, finding.severity, label, detail, place, finding.fingerprint)
@@ -135,17 +135,13 @@ def gap_fields(report: Report) -> Iterator[Fields]:
         yield Fields(group[0].code, None, "", text, place_in_input(group[0].origin, report.tree), digest)
 
 
-IN_DIFF = " (shown at a line of the request's diff, in the kernel of this name)"
-
-
 def detail_of(finding: Finding, report: Report, place: Place) -> str:
     """:func:`message_of`, with the source lines that share the finding (see :func:`lines_of`).
 
-    A mark follows if the ``place`` is in the request's diff, or was found by name.
+    A mark follows if the ``place`` was found by name.
     """
     lines = lines_of(finding, report)
-    behind = IN_DIFF if place.in_diff else "" if lines else by_name_mark(place)
-    return message_of(finding) + (f"; {lines}" if lines else "") + behind
+    return message_of(finding) + (f"; {lines}" if lines else by_name_mark(place))
 
 
 def by_name_mark(place: Place | None) -> str:

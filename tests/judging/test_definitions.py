@@ -23,11 +23,6 @@ def test_a_definition(text: str, found: dict[str, list[int]], why: str) -> None:
     assert lines(text) == found, why
 
 
-@pytest.mark.parametrize(("text", "last"), ROWS["ends"])
-def test_where_a_definition_ends(text: str, last: int) -> None:
-    assert next(iter(definitions("a.cu", text)))[1].last == last, "that of its name, where braces do not say it"
-
-
 FILES = [
     ("a.cu", "__global__ void one(int) {}\n__global__ void two(int) {}\n__global__ void two(int, int) {}\n"),
     ("b.cuh", "__global__ void one(int) {}\n__global__ void three() {}\n#define K(T) __global__ void of_##T() {}\n"),

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.judging.definitions import Definitions
-from spillscan.judging.places import Place, annotated_place, heaviest, log_path, place_of, source_of
+from spillscan.judging.places import Place, heaviest, log_path, place_of, source_of
 from spillscan.judging.rules import check, finding
 from spillscan.judging.rules.spills import SPILL
 from spillscan.model import Advisory, Finding, Kernel, Origin
@@ -21,7 +20,7 @@ from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
 from spillscan.reading.join.code import alone, attach_code
 from spillscan.reports.formats.json import render as render_json
-from spillscan.reports.words import IN_DIFF, detail_of, place_text
+from spillscan.reports.words import place_text
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
 from tests.reading.binary.support import with_callees
 from tests.reporting import POLICY, at, kernel, rendered, report_of
@@ -191,55 +190,6 @@ def test_snapshots_keep_the_source(tmp_path: Path) -> None:
     assert build_of(json.dumps(document).encode()).kernels[0].source == "src/gemm.cu"
     del document["kernels"][0]["source"]
     assert build_of(json.dumps(document).encode()).kernels[0].source == "", "older snapshots have none"
-
-
-TWO = """\
-template <int N>
-__global__ void k(float *p) {
-    if (p) { p[0] = N; }
-}
-
-__global__ void other(float *p) {
-    p[1] = 0;
-}
-#define PASTED(T) __global__ void in_##T(float *p) { \\
-  p[2] = 0; }
-"""
-DIFFS = (
-    ({}, 2, False, "no request shows it"),
-    ({2: True}, 2, False, "the head is changed"),
-    ({1: True, 2: False, 3: False}, 2, False, "the head stands beside what is changed"),
-    ({3: False, 4: True}, 4, True, "a line of the body that was written"),
-    ({3: False, 4: False}, 3, True, "nothing was written: a line went"),
-    ({5: True, 6: True, 7: True}, 2, False, "another kernel"),
-)
-"""Lines that a diff shows and whether they are new, where the kernel is annotated, and whether that was chosen."""
-
-
-@pytest.mark.parametrize(("lines", "line", "chosen", "why"), DIFFS)
-def test_a_request_is_annotated_where_its_diff_shows_the_kernel(
-    lines: dict[int, bool], line: int, chosen: bool, why: str
-) -> None:
-    shows = {"src/gemm.cu": lines}
-    definitions = Definitions(lambda: ["src/gemm.cu"], lambda path: TWO if path == "src/gemm.cu" else "")
-    tree = replace(TREE, definitions=definitions, changed=lambda path: shows.get(path, {}))
-    one = replace(found(source="src/gemm.cu"), kernel=kernel("_Z1kPf", spills=8, source="src/gemm.cu"))
-    place = annotated_place(one, tree)
-    assert (place.path, place.line, place.in_diff) == ("src/gemm.cu", line, chosen), why
-    assert annotated_place(one, replace(tree, changed=None)) == place_of(one, tree), "no request"
-    report = replace(report_of("check", [one.kernel]), tree=tree)
-    assert detail_of(one, report, place).endswith(IN_DIFF) == chosen, why
-
-
-def test_a_request_is_annotated_at_the_heaviest_spill_that_its_diff_shows() -> None:
-    kernels, _ = attach_code([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
-    tree = at("/work", "inlined.cu")
-    found = check(report_of("scan", kernels).build, POLICY).findings
-    one, places = next((each, places) for each in found if len(places := heaviest(each, tree)) > 2)
-    for number in (0, 1, 2):
-        lines = dict.fromkeys((int(each.line or 0) for each in places[number:]), False)
-        place = annotated_place(one, replace(tree, changed=lambda path, lines=lines: lines))
-        assert (place, place.in_diff) == (places[number], False)
 
 
 def test_uris_are_quoted() -> None:

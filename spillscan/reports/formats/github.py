@@ -31,7 +31,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
     If there are more than the runner shows, the last notice says so.
     """
-    findings = report.annotated
+    findings = report.open_findings
     counts = Counter(finding.severity for finding in findings)
     unknown = "\n".join(gap_lines(report.gaps, report.names))
     if unknown:

@@ -20,7 +20,7 @@ _SEVERITIES: dict[Severity | None, str] = {"error": "ERROR", "warning": "WARNING
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """One diagnostic per open finding and gap."""
-    for fields in (*(fields_of(each, report) for each in report.annotated), *gap_fields(report)):
+    for fields in (*(fields_of(each, report) for each in report.open_findings), *gap_fields(report)):
         line = fields.place.line
         diagnostic = {
             "message": fields.text,
