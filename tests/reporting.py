@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from spillscan.judging import rules
 from spillscan.judging.compare.pairing import diff
 from spillscan.judging.places import Tree
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build, Kernel, KernelKey, Origin, Usage

@@ -18,7 +18,7 @@ from spillscan.output.terminal import complain
 if TYPE_CHECKING:
     from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
     from spillscan.judging.baseline.file import Baseline
-    from spillscan.judging.policy import Policy
+    from spillscan.judging.policy.effective import Policy
     from spillscan.judging.rules import Terms, Undecided
     from spillscan.model import Build, Finding, Gap, Hidden, Issue
     from spillscan.reports.report import Report

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from spillscan.commands._baseline import DEFAULT_FILE, Gate
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules.blocks import FAILS
 from spillscan.judging.rules.code import OTHER
 from spillscan.judging.rules.stack import STACK

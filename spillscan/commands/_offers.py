@@ -18,7 +18,7 @@ from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import record
 from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
 from spillscan.model import Finding, Kernel, Origin

@@ -14,8 +14,7 @@ from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
     from spillscan.commands._merge_base import MergeBase
-    from spillscan.judging.policy import Policy
-    from spillscan.judging.policy.effective import Layer
+    from spillscan.judging.policy.effective import Layer, Policy
     from spillscan.model import Build, Change, Finding, Gap, Issue, Judged
     from spillscan.model.usage import Severity
 
@@ -110,8 +109,7 @@ def _at_merge_base(base: MergeBase, options: Layer, config: str | None, *, searc
     """Policy whose file is that of the merge base; the change's own file counts for renames and new kernels."""
     from msgspec.structs import replace
 
-    from spillscan.judging.policy import Policy
-    from spillscan.judging.policy.effective import Layer
+    from spillscan.judging.policy.effective import Layer, Policy
     from spillscan.judging.policy.reading import LARGEST_BYTES, NAME, find, layer, read
     from spillscan.model.nodes import parse_yaml
 

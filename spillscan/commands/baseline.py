@@ -12,7 +12,7 @@ from spillscan.judging.baseline.comparing import compare
 from spillscan.judging.baseline.file import Baseline, text_of
 from spillscan.judging.baseline.recording import Recording, record
 from spillscan.judging.baseline.recording import prune as pruned
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check, judged
 from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build, Gap

@@ -17,7 +17,7 @@ from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes, judged
 from spillscan.judging.rules.code import OTHER
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict

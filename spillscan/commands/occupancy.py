@@ -17,7 +17,7 @@ from spillscan.advice.families import fix_data
 from spillscan.advice.fixes import Fix, Goal, fixes, of_occupancy, registers_needed
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _selection, _trying
 from spillscan.commands._selection import Selection
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.naming import Names

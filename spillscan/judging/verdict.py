@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import coverage
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import Undecided
 from spillscan.model import Build, Finding, Gap, Hidden, Issue, at_least
 from spillscan.output.nouns import count

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.commands._footer import not_checked
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Usage

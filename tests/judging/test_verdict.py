@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from spillscan.cli import main
 from spillscan.judging import rules
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build, Gap, Hidden, Issue, Launch, LaunchBounds, Origin, Rule, Severity, Usage

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from spillscan import scan
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
 from spillscan.model import Change
 from spillscan.naming.identity.libraries import below_root, library_of

@@ -21,7 +21,7 @@ from random import Random
 from typing import NamedTuple
 
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check, check_changes
 from spillscan.model import Build
 from spillscan.model.code import SassStats, Traffic

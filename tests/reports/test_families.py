@@ -87,7 +87,7 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     assert lines[1] == "ns::gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert lines[2].split()[:6] == ["<39,", "float>", "sm_80,", "90", "spill", "stores"]
     assert lines[5] == "  error [spill] build.log:7"
-    assert lines[6].startswith("  warning [register-growth] build.log:7: 40 → 64 allocated; fewer blocks/SM on")
+    assert lines[6].startswith("  warning [register-growth] build.log:7: 40 → 64 allocated; registers allow fewer")
     assert lines[8].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
     assert lines[9].startswith("… 78 more, 2 errors, 78 warnings among them")
     assert lines[-1] == "4 errors, 80 warnings"

@@ -15,7 +15,7 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Gap, Issue, Kernel, Usage
 from spillscan.reports.formats import sarif
 from spillscan.reports.report import Report

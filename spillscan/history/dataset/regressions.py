@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spillscan.history.dataset.history import Series, Step, steps
 from spillscan.judging.compare.causes import causes
 from spillscan.judging.compare.pairing import changed
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
 from spillscan.model import Change, Kernel
 from spillscan.model.metrics import rank

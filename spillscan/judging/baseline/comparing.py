@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.baseline.file import Baseline, Copy, Entry, Identity, identity_of
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, measures, recorded_as
 from spillscan.judging.rules.blocks import TRADED
 from spillscan.judging.rules.spills import MAX_BYTES

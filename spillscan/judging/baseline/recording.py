@@ -21,7 +21,7 @@ from spillscan.judging.baseline.file import (
     identity_of,
     sorted_copies,
 )
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.file import LIMITS
 from spillscan.judging.rules import measure, measures, recorded_as
 from spillscan.model import Build, Finding, Kernel

@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Delta, Effect, Kernel, Launch, Usage
 from spillscan.model.symbols import arch_family
-from spillscan.occupancy.devices import WARP_THREADS, Device, Gpu, judged_on, resolve
+from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import footprint, summarise
 from spillscan.output.errors import UsageError
-
-LARGEST = 1024
-"""Threads of the largest block on every compute capability from 2.0 on (CUDA C++ Programming Guide)."""
 
 
 def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence[str] = ()) -> tuple[Effect, ...]:
@@ -152,45 +148,3 @@ def blocks(kernel: Kernel, launches: Launches) -> int | None:
     if launch is None or kernel.key.arch is None or kernel.final is False or kernel.role == "function":
         return None
     return _blocks(resident(kernel.usage, kernel.key.arch, launch))
-
-
-class Sizes(Struct, frozen=True, kw_only=True):
-    """Cost of a change at each block size that could launch the older kernel."""
-
-    allowed: tuple[int, ...]
-    """Threads per block, in whole warps, up to the limit of both sides' launch bounds."""
-    lost: tuple[int, ...]
-    """Block sizes of these at which fewer blocks are resident than before."""
-
-
-def over_sizes(before: Kernel, after: Kernel, device: str) -> Sizes | None:
-    """Cost of the change if the launch is unknown; ``None`` if a metric is unknown, or no block size is allowed.
-
-    Assumes no dynamic shared memory: with some, shared memory limits sooner, and no more sizes lose blocks.
-    """
-    bounds = [side.launch_bounds.threads for side in (before, after) if side.launch_bounds is not None]
-    most = min([LARGEST, *filter(None, bounds)])
-    usages = [side.usage for side in (before, after)]
-    if None in [usage.barriers for usage in usages]:  # a value that only one side reports is no difference
-        usages = [replace(usage, barriers=None) for usage in usages]
-    taken = [(usage.registers, usage.shared_bytes, usage.barriers) for usage in usages]
-    return _over_sizes(taken[0], taken[1], device, most)
-
-
-_Taken = tuple[int | None, int | None, int | None]
-"""Registers, static shared memory, barriers."""
-
-
-@lru_cache(maxsize=4096)
-def _over_sizes(before: _Taken, after: _Taken, device: str, most: int) -> Sizes | None:
-    allowed, lost = [], []
-    for threads in sorted({*range(WARP_THREADS, most + 1, WARP_THREADS), most}):
-        at = Launch(threads_per_block=threads, dynamic_shared_bytes=0, source="given")
-        old, new = (_blocks(_resident(*taken, device, at)) for taken in (before, after))
-        if old is None or new is None:
-            return None
-        if old:
-            allowed.append(threads)
-            if new < old:
-                lost.append(threads)
-    return Sizes(allowed=tuple(allowed), lost=tuple(lost)) if allowed else None

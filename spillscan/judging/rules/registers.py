@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
-from spillscan.judging.compare.effects import over_sizes
+from spillscan.judging.compare.effects import resident
 from spillscan.judging.compare.metrics import allocated, linked_apart
 from spillscan.judging.rules._declared import Check, Found, Terms, because, threshold, unlinked
-from spillscan.model import Change, Kernel, Limit, Rule
+from spillscan.model import Change, Kernel, Launch, Limit, Rule, Usage
+from spillscan.occupancy.devices import WARP_THREADS
+from spillscan.occupancy.launches import LARGEST_BLOCK
 from spillscan.output.nouns import count
 
 MAX_GROWTH = Limit("max_register_growth", "change", default=0)
@@ -27,9 +30,9 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 
 def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     """More registers, with a severity by their effect.
-    A note within one allocation unit, or if no block size loses a block; a warning if the known launch loses none, or
-    if only some block sizes do; else an error. A block lost at the known launch is an error of its own
-    (:mod:`spillscan.judging.rules.blocks`).
+    A note within one allocation unit, or if registers allow as many blocks at every block size; a warning if the known
+    launch loses none, or if registers allow fewer only at some sizes; else an error. A block lost at the known launch
+    is an error of its own (:mod:`spillscan.judging.rules.blocks`).
     """
     known, most = _known(change), terms.limit(MAX_GROWTH)
     if known is None or most is None or known[1] - known[0] <= most:
@@ -43,30 +46,27 @@ def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in effects):
         return
     text += f", {before} → {after} allocated"
-    lost = {effect.device: _lost(change, effect.device) for effect in effects}
-    if lost and not any(lost.values()):
-        yield Found(f"{text}; no block size loses blocks/SM", "note")
+    bounds = (side.launch_bounds for side in (change.before, change.after) if side is not None)
+    most = min([LARGEST_BLOCK, *(each.threads for each in bounds if each and each.threads)])
+    lost = [_loses(known, effect.device, most) for effect in effects]
+    if lost and not any(map(any, lost)):
+        yield Found(f"{text}; registers allow as many blocks/SM at every block size", "note")
     elif lost and all(effect.blocks for effect in effects):
         kept = ", ".join(f"{count(e.resident_blocks[1] or 0, 'block')}/SM on {e.device}" for e in effects)
         yield Found(f"{text}; keeps {kept}", "warning")
-    elif lost and _EVERY not in lost.values():
-        where = "; ".join(f"on {device} at {sizes}" for device, sizes in lost.items() if sizes)
-        yield Found(f"{text}; fewer blocks/SM {where}", "warning")
+    elif lost and not any(map(all, lost)):
+        yield Found(f"{text}; registers allow fewer blocks/SM at some block sizes", "warning")
     else:
         yield Found(text)
 
 
-_EVERY = "every block size"
-
-
-def _lost(change: Change, device: str) -> str:
-    """Block sizes that lose blocks, which a launch without them may have; empty if none does."""
-    assert change.before is not None
-    assert change.after is not None
-    sizes = over_sizes(change.before, change.after, device)
-    if sizes is None or sizes.lost == sizes.allowed:
-        return _EVERY
-    return f"{len(sizes.lost)} of {len(sizes.allowed)} block sizes (from {sizes.lost[0]} threads)" if sizes.lost else ""
+@lru_cache(maxsize=4096)
+def _loses(registers: tuple[int, int], device: str, most: int) -> tuple[bool, ...]:
+    """For each block size up to ``most`` that the older kernel's registers allow: whether the newer's allow fewer."""
+    sizes = [Launch(threads_per_block=size) for size in {*range(WARP_THREADS, most + 1, WARP_THREADS), most}]
+    pairs = ([resident(Usage(registers=each, shared_bytes=0), device, size) for each in registers] for size in sizes)
+    blocks = ([each.resident_blocks if each else 0 for each in pair] for pair in pairs)
+    return tuple(after < before for before, after in blocks if before)
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:

@@ -17,7 +17,7 @@ from spillscan import diff
 from spillscan.history.dataset import Unit, open_dataset, write_batch
 from spillscan.history.dataset.history import Series, histories
 from spillscan.history.dataset.regressions import Occurrence, occurrences
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.model.metrics import TRACKED
 from spillscan.model.symbols import tuned_for

@@ -10,7 +10,7 @@ import pytest
 from spillscan.history.dataset import open_dataset
 from spillscan.history.dataset.history import histories, names_of
 from spillscan.history.dataset.regressions import occurrences, rows
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Kernel
 from spillscan.model.metrics import TRACEABLE
 from tests.conftest import sized

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from spillscan.judging.baseline.comparing import BaselineResult, compare
 from spillscan.judging.baseline.file import Baseline
 from spillscan.judging.baseline.recording import Recording, prune, record
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Role, Usage

@@ -9,7 +9,7 @@ import pytest
 
 from spillscan.commands._baseline import Gate, others_than
 from spillscan.judging.baseline.file import parse, text_of
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel
 from spillscan.model.units import Unit

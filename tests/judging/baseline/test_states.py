@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from spillscan.judging.baseline.comparing import BaselineResult, within
 from spillscan.judging.baseline.file import Baseline, parse, text_of
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check, check_changes, recorded_as
 from spillscan.model import Advisory, Build, Kernel, LaunchBounds

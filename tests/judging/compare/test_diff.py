@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from spillscan import diff, scan
 from spillscan.judging.compare.metrics import totals
 from spillscan.judging.compare.pairing import changed, comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
 from spillscan.model import Build, Change, Evidence, Kernel, at_least
 from spillscan.occupancy.launches import LaunchMap

@@ -14,7 +14,7 @@ from spillscan.judging import rules
 from spillscan.judging.compare.effects import effects
 from spillscan.judging.compare.metrics import metrics_of
 from spillscan.judging.compare.pairing import comparison, diff
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import (
     SEVERITIES,
     Advisory,

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.commands.config import listed
-from spillscan.judging.policy import Policy
-from spillscan.judging.policy.effective import Layer
+from spillscan.judging.policy.effective import Layer, Policy
 from spillscan.judging.policy.file import keys
 from spillscan.judging.policy.reading import find, from_options, layer, load
 from spillscan.judging.rules import all_rules

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.judging import rules
 from spillscan.judging.baseline.file import identity_of
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Finding, Kernel
 from tests.conftest import FIXTURES, run

@@ -17,7 +17,7 @@ from spillscan import scan
 from spillscan.judging import rules
 from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.file import keys
 from spillscan.judging.policy.reading import from_options, layer
 from spillscan.judging.rule_docs import explanations

@@ -8,7 +8,7 @@ import pytest
 
 from spillscan.judging import rules
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Usage
 from tests.judging.rules.kernels import kernel, table

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check, judged
 from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.reading import logs

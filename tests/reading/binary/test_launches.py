@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from spillscan.judging import rules
 from spillscan.judging.compare.effects import effects
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.model.code import MOST_REGISTERS

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.judging import rules
 from spillscan.judging.compare.pairing import diff
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.naming import Names
 from spillscan.occupancy.devices import devices

@@ -8,7 +8,7 @@ import pytest
 
 from spillscan import scan
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check, check_changes
 from spillscan.model import Build, serialize
 from spillscan.model.code import SassStats

@@ -18,7 +18,7 @@ from spillscan.advice.sweep.settings import AS_IS, Setting
 from spillscan.cli import main
 from spillscan.judging import rules
 from spillscan.judging.compare.pairing import comparison
-from spillscan.judging.policy import Policy
+from spillscan.judging.policy.effective import Policy
 from spillscan.model import Build, Gap, Issue, Kernel, KernelKey, Launch, Origin, Usage
 from spillscan.occupancy.summary import summarise
 from spillscan.reports.page.history import history_document
