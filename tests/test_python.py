@@ -69,7 +69,7 @@ def test_what_does_not_spill_passes(built: Path | Sequence[Path], options: dict[
     spillscan.assert_no_spills(spillscan.scan(built), **options)  # type: ignore[arg-type]
 
 
-def test_what_spills_is_named_with_figures() -> None:
+def test_what_spills_is_named_with_values() -> None:
     with pytest.raises(AssertionError) as error:
         spillscan.assert_no_spills(DEMO / "head.log", kernel="gemm*")
     assert str(error.value).splitlines() == [

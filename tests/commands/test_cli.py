@@ -60,7 +60,7 @@ def test_json_follows_the_schema_on_every_fixture_folder() -> None:
         assert value["stats"]["kernels"] + value["stats"]["functions"] == len(value["kernels"])
 
 
-def test_absent_figures_are_null() -> None:
+def test_absent_values_are_null() -> None:
     kernels = document("scan", FIXTURES / "ptxas" / "plain-11.8.log")["kernels"]
     for kernel in kernels:
         assert kernel["usage"]["barriers"] is None, "11.8 prints no barriers"

@@ -1,4 +1,4 @@
-"""A figure is declared in one place: one that is made up there is in every output, option, schema and comparison."""
+"""A metric is declared in one place: one that is made up there is in every output, option, schema and comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.history.dataset import test_docs
 from tests.model import test_schema
 
 PAGE = ROOT / "docs" / "explain" / "metrics.md"
-TABLE = re.compile(r"(<!-- figures: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- metrics: [^>]*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 ADDITIONS = (
     ("model/usage.py", "    unknown_clauses: tuple[str, ...] = ()", "    widgets: int | None = None\n"),
@@ -46,7 +46,7 @@ ptxas info    : Used 10 registers, 360 bytes cmem[0], {} widgets
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The product with one more figure: a line in the model, and the clause in the grammar of what prints it."""
+    """The product with one more metric: a line in the model, and the clause in the grammar of what prints it."""
     root = tmp_path_factory.mktemp("product")
     shutil.copytree(ROOT / "spillscan", root / "spillscan", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "grammars", root / "grammars")
@@ -105,7 +105,7 @@ json.dump(found, sys.stdout)
 
 
 @pytest.fixture(scope="module")
-def said(product: Path) -> dict[str, str]:
+def output(product: Path) -> dict[str, str]:
     """What each call prints."""
     environment = {**os.environ, "PYTHONPATH": str(product), "COLUMNS": "100"}
     ran = subprocess.run(
@@ -128,28 +128,28 @@ def _csv(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_new_figure_is_in_the_records(product: Path, said: dict[str, str]) -> None:
+def test_a_new_metric_is_in_the_records(product: Path, output: dict[str, str]) -> None:
     kernel: dict[str, Any] = json.loads((product / "base.json").read_text(encoding="utf-8"))["kernels"][0]
     assert kernel["usage"]["widgets"] == 1
     assert kernel["usage"]["unknown_clauses"] == []
-    assert _csv(said["csv"])[0]["widgets"] == "1"
-    assert _csv(said["frame"])[0]["widgets"] == "5"
-    assert '"widgets":5' in said["sarif"].replace(" ", "")
+    assert _csv(output["csv"])[0]["widgets"] == "1"
+    assert _csv(output["frame"])[0]["widgets"] == "5"
+    assert '"widgets":5' in output["sarif"].replace(" ", "")
 
 
-def test_a_new_figure_is_compared(said: dict[str, str]) -> None:
-    assert "widgets" in said["diff"]
-    assert "1 → 5 (+4)" in said["diff"]
-    assert json.loads(said["diff-json"])["changes"][0]["metrics"] == {"widgets": [1, 5]}
-    rows = _csv(said["diff-csv"])
+def test_a_new_metric_is_compared(output: dict[str, str]) -> None:
+    assert "widgets" in output["diff"]
+    assert "1 → 5 (+4)" in output["diff"]
+    assert json.loads(output["diff-json"])["changes"][0]["metrics"] == {"widgets": [1, 5]}
+    rows = _csv(output["diff-csv"])
     assert [(row["metric"], row["before"], row["after"]) for row in rows] == [("widgets", "1", "5")]
-    assert "widgets" in said["diff-markdown"]
-    assert "widgets" in said["matrix"]
-    assert "1" in said["matrix"]
+    assert "widgets" in output["diff-markdown"]
+    assert "widgets" in output["matrix"]
+    assert "1" in output["matrix"]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_every_printed_figure_is_compared(name: str) -> None:
+def test_every_printed_metric_is_compared(name: str) -> None:
     before, after = (
         Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage(**{name: count}))  # type: ignore[arg-type]
         for count in (1, 5)
@@ -157,19 +157,19 @@ def test_every_printed_figure_is_compared(name: str) -> None:
     assert (name, 1, 5) in compare(before, after)[0]
 
 
-def test_a_new_figure_is_on_the_page(said: dict[str, str]) -> None:
-    assert '"key":"widgets","label":"widgets"' in said["page"].replace(" ", "")
+def test_a_new_metric_is_on_the_page(output: dict[str, str]) -> None:
+    assert '"key":"widgets","label":"widgets"' in output["page"].replace(" ", "")
 
 
-def test_a_new_figure_is_kept_and_followed(said: dict[str, str]) -> None:
-    assert said["query"].split() == ["label,widgets", "v1,1", "v2,5"]
-    assert "widgets" in said["history"]
-    assert "v2" in said["history"]
+def test_a_new_metric_is_kept_and_followed(output: dict[str, str]) -> None:
+    assert output["query"].split() == ["label,widgets", "v1,1", "v2,5"]
+    assert "widgets" in output["history"]
+    assert "v2" in output["history"]
 
 
 def page() -> str:
     """The table of ``docs/explain/metrics.md``."""
-    lines = ["| figure | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
+    lines = ["| metric | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
     for each in METRICS:
         source = f"{each.source}, linker" if each.linker else each.source
         about = each.about.removesuffix(", where the machine code was read")
@@ -177,7 +177,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_docs_list_the_figures() -> None:
+def test_the_docs_list_the_metrics() -> None:
     found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found
     assert found[2] == page()
@@ -198,7 +198,7 @@ def test_the_table_is_whole() -> None:
 
 
 def write() -> None:
-    """Put the present figures into the docs and the schema."""
+    """Write the metrics into the docs and the schema."""
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(TABLE.sub(lambda found: found[1] + page() + found[3], text), encoding="utf-8")
     test_schema.write()

@@ -24,7 +24,7 @@ from spillscan.occupancy.devices import (
 from spillscan.output.errors import InputError, UsageError
 
 
-def test_each_file_is_a_device_and_each_figure_has_a_source():
+def test_each_file_is_a_device_and_each_value_has_a_source():
     assert [f"{one.target}.yaml" for one in devices()] == sorted(
         (path.name for path in Path(FOLDER).glob("sm_*.yaml")), key=lambda name: int(name[3:-5])
     )

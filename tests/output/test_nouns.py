@@ -29,7 +29,7 @@ from tests.conftest import ROOT
         (size(3 << 20), "3 MiB"),
     ],
 )
-def test_figures(said: str, wanted: str) -> None:
+def test_values(said: str, wanted: str) -> None:
     assert said == wanted
 
 

@@ -127,7 +127,7 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
     assert "| `ns::gemm`: 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
 
 
-def test_changes_in_the_order_of_a_figure() -> None:
+def test_changes_in_the_order_of_a_value() -> None:
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
     base = [replace(each, usage=replace(each.usage, **quiet)) for each in instances()]
     report = report_of("diff", instances(), base)

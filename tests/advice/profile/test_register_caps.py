@@ -22,7 +22,7 @@ def test_all_caps_were_measured_and_right() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['program']}-{row['cap']}")
-def test_the_compilers_figures_give_the_drivers_blocks(row: dict[str, str]) -> None:
+def test_the_compilers_values_give_the_drivers_blocks(row: dict[str, str]) -> None:
     (kernel,) = scan(str(FIXTURES / "ncu" / f"{row['program']}-{row['cap']}-13.0.log")).kernels
     occupancy = summarise(kernel.usage, "H200", Launch(threads_per_block=256)).occupancy
     assert occupancy is not None

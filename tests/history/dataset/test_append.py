@@ -151,7 +151,7 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
         append(tmp_path, "v1", BASE, time="yesterday")
 
 
-def test_names_that_are_no_text_and_figures_beyond_all_counting(tmp_path: Path) -> None:
+def test_names_that_are_no_text_and_values_beyond_all_counting(tmp_path: Path) -> None:
     kernel = Kernel(key=KernelKey(symbol="a\udc80"), role="entry", usage=Usage(registers=10**30, barriers=3))
     write_batch(str(tmp_path), "v1", [(Unit(uri="/x\udcff", content_hash="1"), Build(kernels=(kernel,)))], {})
     (back,) = load_build(str(tmp_path), "v1").kernels

@@ -41,7 +41,7 @@ def lines(base: Build, head: Build) -> list[str]:
     return "".join(text.render(report, Style(width=100))).splitlines()
 
 
-def test_other_code_of_equal_figures_is_a_third_state() -> None:
+def test_other_code_of_equal_values_is_a_third_state() -> None:
     new = build(NEW)
     first, *rest = new.kernels
     assert first.sass is not None

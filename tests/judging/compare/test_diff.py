@@ -138,7 +138,7 @@ def test_json_of_a_diff() -> None:
     assert {finding["rule"] for finding in value["findings"]} >= {"spill", "blocks-lost", "stack-growth"}
 
 
-def test_figures_of_one_build_alone_are_unknown() -> None:
+def test_values_of_one_build_alone_are_unknown() -> None:
     old, new = (FIXTURES / "ptxas" / f"plain-{release}.log" for release in ("11.8", "12.9"))
     value = document("diff", old, new, "--arch", "sm_80")
     assert value["changes"] == [], "11.8 prints no barriers: neither equal nor different"
@@ -147,7 +147,7 @@ def test_figures_of_one_build_alone_are_unknown() -> None:
     assert status(old, new, "--arch", "sm_80", "--fail-on", "error") == 0, "no rule needs them"
 
 
-def test_csv_has_a_row_a_figure() -> None:
+def test_csv_has_a_row_a_value() -> None:
     rows = list(csv.DictReader(io.StringIO(run("diff", BASE, HEAD, "-f", "csv").stdout.decode())))
     (row,) = [row for row in rows if (row["symbol"], row["metric"]) == ("sums", "registers")]
     assert (row["state"], row["before"], row["after"], row["old_symbol"]) == ("changed", "32", "48", "sums")

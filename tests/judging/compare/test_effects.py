@@ -150,7 +150,7 @@ def test_equal_builds_differ_in_nothing(
 
 
 @given(pairs(), st.sampled_from(LAUNCHES), st.sampled_from(WORSENED), st.integers(1, 300))
-def test_a_worse_figure_never_says_less(
+def test_a_worse_value_never_says_less(
     pair: tuple[Kernel, Kernel], launch: tuple[str, object] | None, name: str, more: int
 ) -> None:
     before, after = pair
@@ -184,7 +184,7 @@ def test_an_improvement_is_shown_and_is_no_finding(
 
 
 @given(pairs(code=True))
-def test_metrics_are_the_figures_that_differ(pair: tuple[Kernel, Kernel]) -> None:
+def test_metrics_are_the_values_that_differ(pair: tuple[Kernel, Kernel]) -> None:
     before, after = pair
     found = comparison(Build(kernels=(before,)), Build(kernels=(after,)))
     (change,) = (*found.changes, *found.unsettled) or (None,)
@@ -353,7 +353,7 @@ def test_where_barriers_are_unknown_blocks_may_be_open() -> None:
 
 
 @pytest.mark.parametrize("shared", [None, 512])
-def test_shared_memory_before_the_link_is_another_figure(shared: int | None) -> None:
+def test_shared_memory_before_the_link_is_another_value(shared: int | None) -> None:
     """The linker places that of templates: ptxas prints none of it, or only a part."""
     whole, unlinked = kernel(registers=24, shared_bytes=2048), kernel(final=False, registers=24, shared_bytes=shared)
     for base, head in ((whole, unlinked), (unlinked, whole)):
@@ -365,7 +365,7 @@ def test_shared_memory_before_the_link_is_another_figure(shared: int | None) -> 
     assert metrics_of(unlinked)["shared_bytes"] == shared
 
 
-def test_relocatable_registers_are_another_figure() -> None:
+def test_relocatable_registers_are_another_value() -> None:
     found = comparison(
         Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=True, registers=254),))
     )
@@ -385,7 +385,7 @@ def test_no_undecided_kernel_where_nothing_fails() -> None:
     assert undecided_changes(found.unsettled, "never") == []
 
 
-def test_every_figure_is_named_once() -> None:
+def test_every_value_is_named_once() -> None:
     names = [figure.name for figure in METRICS]
     assert len(names) == len(set(names))
     assert len({figure.label for figure in METRICS}) == len(names)

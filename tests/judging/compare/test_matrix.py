@@ -66,7 +66,7 @@ def test_spread(values: list[int | None], expected: int) -> None:
     assert spread(values) == expected
 
 
-def test_ranks_and_figures() -> None:
+def test_ranks_and_values() -> None:
     kernels = [of("a", 10), of("b", 90), of("c", 20), of("d", 20)]
     after = [of("a", 11), of("b", 90), of("c", 40), of("d", 40)]
     found = matrix([build(*kernels), build(*after)], ["v", "w"], ["registers"])

@@ -79,7 +79,7 @@ def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.limits], ids=lambda rule: rule.id)
-def test_a_rule_with_a_limit_is_undecided_where_its_figure_is_missing(rule: Rule) -> None:
+def test_a_rule_with_a_limit_is_undecided_where_its_value_is_missing(rule: Rule) -> None:
     """It finds nothing there either; and where its limit is not set, nothing is open."""
     silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
     change = Change(state="unknown", before=silent, after=silent)
@@ -167,7 +167,7 @@ OF_BUILDS = [each.rule.id for each in rules.checks() if "build" in each.judges]
 
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
-def test_every_finding_in_a_build_has_figures_by_which_it_gets_worse(rule: str, tmp_path: Path) -> None:
+def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, tmp_path: Path) -> None:
     (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
     policy = policy_of(example)
     for finding in (each for each in findings(example, tmp_path) if each.rule == rule):
@@ -177,7 +177,7 @@ def test_every_finding_in_a_build_has_figures_by_which_it_gets_worse(rule: str, 
 
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
-def test_a_kernel_of_the_same_figures_excuses_none(rule: str, tmp_path: Path) -> None:
+def test_a_kernel_of_the_same_values_excuses_none(rule: str, tmp_path: Path) -> None:
     """Equal kernels are judged once: what a rule judges by must be part of what makes them equal."""
     (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
     all_found = findings(example, tmp_path)

@@ -156,7 +156,7 @@ def test_a_linked_library_overrules_the_objects_beside_it(tmp_path: Path) -> Non
     assert len({kernel.key.symbol for kernel in build.kernels}) == len(build.kernels)
 
 
-def test_a_log_of_relocatable_code_takes_the_linked_figures(tmp_path: Path) -> None:
+def test_a_log_of_relocatable_code_takes_the_linked_values(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     lines = (FIXTURES / "nvcc" / "rdc-13.5.log").read_bytes().splitlines(keepends=True)
     command = b"nvcc -rdc=true -c -Xptxas -v rdc.cu -o rdc.o\n"

@@ -95,7 +95,7 @@ def test_resources_equal_the_listing(name: str, listing: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CUBINS)
-def test_figures_equal_the_compilers_log(name: str) -> None:
+def test_values_equal_the_compilers_log(name: str) -> None:
     arch, release = name.split("-")
     log = [k for k in read_any(SASS / f"ptxas-{release}.log").kernels if k.key.arch == arch and k.role == "entry"]
     ours = {function.symbol: function for function in functions(f"sass-{name}.cubin")}
@@ -177,7 +177,7 @@ def test_without_an_opcode_table_the_resources_are_still_reported(monkeypatch: p
 @pytest.mark.parametrize(
     "name", ["sass-sm_52-12.3.cubin", "callees-12.4.cubin", "sass-sm_120-13.5.cubin", "callees-13.5.cubin"]
 )
-def test_no_flipped_bit_in_the_name_of_a_section_changes_a_figure_unseen(name: str) -> None:
+def test_no_flipped_bit_in_the_name_of_a_section_changes_a_value_unseen(name: str) -> None:
     """What belongs to a function is called so; its header says whose it is, too."""
     data = stored(name)
     elf = Elf(Window(data))

@@ -16,7 +16,7 @@ LOG = FIXTURES / "ptxas" / "kepler-11.8.log"
 
 
 @pytest.mark.parametrize("arch", ["sm_35", "sm_37"])
-def test_figures_equal_the_compilers_log(arch: str) -> None:
+def test_values_equal_the_compilers_log(arch: str) -> None:
     reported = {
         each.key.symbol: each for each in read_any(LOG).kernels if each.key.arch == arch and each.role == "entry"
     }

@@ -173,7 +173,7 @@ def test_records_are_read_as_by_hand() -> None:
     assert damaged > 1000
 
 
-def test_figures_of_symbols_are_read_as_records() -> None:
+def test_values_of_symbols_are_read_as_records() -> None:
     rng = random.Random(2512)
     for at in range(5_000):
         heads = rng.choices(

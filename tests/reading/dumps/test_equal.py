@@ -35,7 +35,7 @@ class TestFixtures:
             data = text.join(sound[at : at + step] for at in range(0, len(sound), step))
             assert _kinds_read(data) == _kinds_of_lark(data)
 
-    def test_figures_are_those_of_the_parse_tree(self, path: Path, read: Read) -> None:
+    def test_values_are_those_of_the_parse_tree(self, path: Path, read: Read) -> None:
         functions, issues = read(content(path))
         trees = lexemes.parse(content(path).decode())
         assert not issues

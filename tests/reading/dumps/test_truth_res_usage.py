@@ -39,7 +39,7 @@ def test_what_the_driver_keeps_is_no_kernels(arch: str, said: int, shared: int) 
     assert (found.arch, found.usage.shared_bytes) == (arch, shared)
 
 
-def test_figures() -> None:
+def test_values() -> None:
     line = "REG:24 STACK:48 SHARED:0 LOCAL:8 CONSTANT[2]:16 CONSTANT[0]:364 TEXTURE:1 SURFACE:2 SAMPLER:3"
     ((found,), issues) = read(" Function a b:", f"  {line}")
     usage = found.usage
@@ -73,7 +73,7 @@ def test_the_stack_is_that_of_the_call_tree(stack: str, own: int | None, tree: i
         (WHOLE.replace("CONSTANT[0]", "CONSTANT"), True, "and all have"),
     ],
 )
-def test_damaged_figures(figures: str, damaged: bool, why: str) -> None:
+def test_damaged_values(figures: str, damaged: bool, why: str) -> None:
     found, issues = read(" Function k:", f"  {figures}")
     assert len(found) == 1
     assert bool(issues) is damaged, why
@@ -88,7 +88,7 @@ def test_damaged_figures(figures: str, damaged: bool, why: str) -> None:
         ([" Function k:", f"  {WHOLE}", " Function l:", f"  {WHOLE}"], 2, []),
     ],
 )
-def test_names_and_figures_alternate(lines: list[str], functions: int, said: list[str]) -> None:
+def test_names_and_values_alternate(lines: list[str], functions: int, said: list[str]) -> None:
     found, issues = read(*lines)
     assert len(found) == functions
     assert [issue.message for issue in issues] == said

@@ -196,7 +196,7 @@ def test_a_log_that_ends_with_a_field_of_fat_binaries_is_whole() -> None:
     assert hidden(read_log(f"{BLOCK}ptxasOptions =")) == set()
 
 
-def test_a_line_of_a_report_that_no_rule_describes_may_be_a_figure() -> None:
+def test_a_line_of_a_report_that_no_rule_describes_may_be_a_value() -> None:
     assert "spills" in hidden(read_log(f"{BLOCK}ptxas info    : Something new and so far unknown\n"))
 
 

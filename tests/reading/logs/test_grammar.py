@@ -61,7 +61,7 @@ def test_a_block_of_two_names_is_none() -> None:
         assert [match["PLAIN_SYMBOL"].decode() for match in block.finditer(other.encode())] == found[1:]
 
 
-def test_a_full_parse_yields_the_same_figures() -> None:
+def test_a_full_parse_yields_the_same_values() -> None:
     """Lark alone, on the whole log at once, against the reader."""
     lines = "\n".join(ptxas_lines("ptxas/memory-13.0.log")) + "\n"
     tree = grammar.load("ptxas").parse(lines, start="report")
@@ -87,7 +87,7 @@ def test_a_clause_of_a_later_release_is_kept_and_reported(clause: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["Tensor memory of k: 12 columns", "Function attributes for k"])
-def test_a_figure_of_a_later_release_is_kept_and_reported(line: str) -> None:
+def test_a_value_of_a_later_release_is_kept_and_reported(line: str) -> None:
     (issue,) = read_log(f"{BLOCK.format('')}ptxas info    : {line}\n").issues
     assert line in issue.message
     assert "registers" in issue.hidden

@@ -74,7 +74,7 @@ def figures(kernel: Kernel) -> list[int]:
 
 
 @given(mutated())
-def test_every_figure_stands_in_the_log(text: str) -> None:
+def test_every_value_stands_in_the_log(text: str) -> None:
     reading = read_log(text.encode("utf-8", "surrogatepass"))
     printed = set(map(int, NUMBER.findall(text)))
     used = [line for line in text.split("\n") if "sed " in line and "registers" in line]

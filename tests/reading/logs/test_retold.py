@@ -56,7 +56,7 @@ ROWS = (
 
 
 @pytest.mark.parametrize(("text", "expected"), ROWS)
-def test_figures_are_read_and_no_name_is_made_up(text: str, expected: list[tuple[object, ...]]) -> None:
+def test_values_are_read_and_no_name_is_made_up(text: str, expected: list[tuple[object, ...]]) -> None:
     found = read_log(text)
     assert sorted(map(figures, found.kernels), key=str) == sorted(expected, key=str)
     named = all(symbol for symbol, *_ in expected)

@@ -76,7 +76,7 @@ def figures(kernels: list[Kernel]) -> list[Kernel]:
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("dress", DRESSES)
-def test_figures_survive(file: str, dress: str) -> None:
+def test_values_survive(file: str, dress: str) -> None:
     text = read_text(FIXTURES / file)
     plain, dressed = read_log(text), read_log(DRESSES[dress](text))
     assert figures(dressed.kernels) == figures(plain.kernels)

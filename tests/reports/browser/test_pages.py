@@ -61,7 +61,7 @@ def routes(name: str, tab: Tab) -> list[str]:
 # ---- what it shows --------------------------------------------------------------------------------------------------
 
 
-def test_the_overview_tells_the_figures_of_the_log(site: Site, browse: Open) -> None:
+def test_the_overview_tells_the_values_of_the_log(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     assert tab.text("h1") == "2 of 12 kernels spill"
     assert "608 B stored and 432 B reloaded" in tab.text(".headline p")

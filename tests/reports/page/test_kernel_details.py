@@ -81,7 +81,7 @@ def test_bands_hold_just_the_accesses_in_loops(kernels: dict[str, Kernel]) -> No
     assert shown > 100
 
 
-def test_a_snapshot_has_figures_but_no_places(spilling: Kernel) -> None:
+def test_a_snapshot_has_values_but_no_places(spilling: Kernel) -> None:
     assert spilling.sass is not None
     local = spilling.sass.local
     kept = replace(local, accesses=(), kept=tuple(local.groups.items()))
@@ -129,7 +129,7 @@ def test_what_is_not_known_is_not_drawn(usage: Usage, arch: str | None, why: str
     assert why in found["unknown"]
 
 
-def test_kernels_of_equal_figures_share_a_subject() -> None:
+def test_kernels_of_equal_values_share_a_subject() -> None:
     many = [
         Kernel(key=KernelKey(symbol=f"k{number}", arch="sm_90"), role="entry", usage=Usage(registers=8 * (number % 4)))
         for number in range(4000)
