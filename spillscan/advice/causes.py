@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spillscan.judging.places import Tree, placed, weighed
 from spillscan.model import Kernel
-from spillscan.model.code import MOST_REGISTERS, LocalTraffic, SourceLine
+from spillscan.model.code import MOST_REGISTERS
+from spillscan.model.local import LocalTraffic, SourceLine
 from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
 from spillscan.occupancy.devices import Device, device
 from spillscan.output.errors import UsageError

@@ -12,7 +12,7 @@ from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.advice.sweep.settings import AS_IS
 from spillscan.judging.places import Place, Tree, weighed
 from spillscan.model import Kernel
-from spillscan.model.code import NO_TRAFFIC
+from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.binding import LABELS
 from spillscan.reading.machine.spillmap import TOP, share_text
 

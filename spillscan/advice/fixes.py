@@ -23,7 +23,7 @@ from spillscan.advice.causes import (
 from spillscan.advice.sweep.proposals import spills_to_shared
 from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, SHARED_SPILLS, release
 from spillscan.model import Kernel, Launch, LaunchSource
-from spillscan.model.code import NO_TRAFFIC
+from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
     REGISTER_STEP,
     bounds_for_more_blocks,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from spillscan.advice.fixes import of_occupancy
 from spillscan.model import Kernel, Launch
-from spillscan.model.code import weight
+from spillscan.model.local import weight
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count

@@ -11,7 +11,7 @@ from functools import cache
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.builds.tree import entry_of, shown
 from spillscan.model import Issue, Origin
-from spillscan.model.units import Unit
+from spillscan.model.build import Unit
 from spillscan.model.usage import Severity
 from spillscan.output import folders
 from spillscan.output.nouns import listed

@@ -13,7 +13,8 @@ from spillscan.commands import _inputs, _issues, _options, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.model.code import LocalAccess, SassStats, WarpRole
+from spillscan.model.code import SassStats, WarpRole
+from spillscan.model.local import LocalAccess
 from spillscan.naming import Names
 from spillscan.output.errors import InputError
 from spillscan.output.nouns import count

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from spillscan.model.demangled import Function
+from spillscan.model.symbols import Function
 
 MARK = "__global__"
 _HIDDEN = re.compile(

@@ -22,7 +22,7 @@ from spillscan.model.symbols import demangle
 from spillscan.output.safe import printable
 
 if TYPE_CHECKING:
-    from spillscan.model.code import AccessClass, LocalTraffic, SourceLine
+    from spillscan.model.local import AccessClass, LocalTraffic, SourceLine
 
 _SOURCE = re.compile(r"\.(?:cu|cuh|cpp|cc|cxx|c|h|hpp|inl|ptx)$")
 # CMake names objects after their sources: src/CMakeFiles/gemm.dir/kernels/a.cu.o; `__` stands for `..`.

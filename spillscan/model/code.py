@@ -1,7 +1,4 @@
-"""Contents of machine code by function: metrics and everything else known about it; and the classes of opcodes.
-
-Local-memory accesses are in :mod:`spillscan.model.local`, whose names are imported from here.
-"""
+"""Contents of machine code by function: metrics and everything else known about it; and the classes of opcodes."""
 
 from __future__ import annotations
 
@@ -14,36 +11,11 @@ from msgspec import Struct
 
 from spillscan.model.local import (
     NO_TRAFFIC,
-    AccessClass,
-    AddressForm,
-    Evidence,
-    FlowKind,
-    Group,
-    LocalAccess,
     LocalTraffic,
     SourceLine,
     Traffic,
-    WeighedLine,
-    traffic,
-    weight,
 )
 from spillscan.model.usage import LaunchBounds, Origin, Role, Usage
-
-__all__ = [
-    "NO_TRAFFIC",
-    "AccessClass",
-    "AddressForm",
-    "Evidence",
-    "FlowKind",
-    "Group",
-    "LocalAccess",
-    "LocalTraffic",
-    "SourceLine",
-    "Traffic",
-    "WeighedLine",
-    "traffic",
-    "weight",
-]
 
 
 class WarpRole(Struct, frozen=True, kw_only=True):

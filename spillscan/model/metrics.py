@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from spillscan.model.build import Kernel
-    from spillscan.model.code import AccessClass, SassStats
+    from spillscan.model.code import SassStats
+    from spillscan.model.local import AccessClass
 
 
 class Metric(Struct, frozen=True, kw_only=True):

@@ -16,8 +16,9 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from spillscan.model import Build, Issue, Kernel, KernelKey, Launch, LaunchBounds, Stats, Usage
-from spillscan.model.code import OTHER_CLASS, AccessClass, Group, LocalTraffic, SassStats
+from spillscan.model.code import OTHER_CLASS, SassStats
 from spillscan.model.gaps import KINDS
+from spillscan.model.local import AccessClass, Group, LocalTraffic
 from spillscan.model.snapshot import (
     SCHEMA_VERSION,
     DepthJson,

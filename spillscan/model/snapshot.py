@@ -12,18 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from spillscan.model import Advisory, Confidence, Hidden, Launch, LaunchBounds, Origin, Role, Severity
-from spillscan.model.code import (
-    AccessClass,
-    CodeText,
-    Evidence,
-    FlowKind,
-    LivePeak,
-    Maker,
-    PortableCode,
-    Traffic,
-    WarpRole,
-    WeighedLine,
-)
+from spillscan.model.code import CodeText, LivePeak, Maker, PortableCode, WarpRole
+from spillscan.model.local import AccessClass, Evidence, FlowKind, Traffic, WeighedLine
 from spillscan.model.usage import NUMBERS
 
 SCHEMA_VERSION = 1

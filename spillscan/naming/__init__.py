@@ -5,11 +5,10 @@ In: symbols. Out: :class:`Names`, canonical symbols, pairs of kernels.
 For display: last scope, base name and arguments, in one width per output. For comparison: one identity, independent of
 checkout, toolkit and the list of archs built.
 
-``display`` parses a demangled name. ``names`` shortens names to a width and keeps them distinct. ``identity/symbol.py``
-parses mangled names and replaces their volatile parts; the result is still a mangled name.
+``names`` shortens names to a width and keeps them distinct. ``identity/symbol.py`` parses mangled
+names and replaces their volatile parts; the result is still a mangled name.
 """
 
-from spillscan.naming.display import Key, symbol_of
-from spillscan.naming.names import NARROW, WIDTH, Names, alone
+from spillscan.naming.names import NARROW, WIDTH, Key, Names, alone, symbol_of
 
 __all__ = ["NARROW", "WIDTH", "Key", "Names", "alone", "symbol_of"]

@@ -14,7 +14,8 @@ from spillscan.advice.ranking import ranked
 from spillscan.builds.commands import commands
 from spillscan.cli import main
 from spillscan.judging.places import Tree
-from spillscan.model.code import Group, LocalTraffic, SassStats, SourceLine, WeighedLine
+from spillscan.model.code import SassStats
+from spillscan.model.local import Group, LocalTraffic, SourceLine, WeighedLine
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap
 from tests.builds.made import call, run_file

@@ -10,7 +10,8 @@ import pytest
 from spillscan.advice.causes import causes, holdings
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel, LaunchBounds
-from spillscan.model.code import NO_TRAFFIC, Maker, SassStats, SourceLine, Traffic, WarpRole
+from spillscan.model.code import Maker, SassStats, WarpRole
+from spillscan.model.local import NO_TRAFFIC, SourceLine, Traffic
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import Live
 from tests.reading.binary.support import nothing

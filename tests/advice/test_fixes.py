@@ -16,7 +16,8 @@ from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.trials import Trial
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, Launch, LaunchBounds
-from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, Traffic, WarpRole
+from spillscan.model.code import Maker, SassStats, WarpRole
+from spillscan.model.local import Group, LocalTraffic, Traffic
 from spillscan.occupancy import occupancy
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.binary.fetch import pressures_of

@@ -8,7 +8,8 @@ from spillscan import scan
 from spillscan.advice.profile.launches import read_profiles
 from spillscan.advice.profile.matching import matched
 from spillscan.advice.ranking import ranked
-from spillscan.model.code import Group, LocalTraffic, SassStats
+from spillscan.model.code import SassStats
+from spillscan.model.local import Group, LocalTraffic
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.reading.inputs.paths import expand

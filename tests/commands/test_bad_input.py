@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from tests.conftest import FIXTURES, ROOT, read_log, run, sized
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -26,7 +26,7 @@ BAD = {
     "prose": b"All is well.\n" * 1000,
     "truncated gzip": gzip.compress(REAL)[:-200],
     "broken gzip": gzip.compress(REAL)[:60] + b"\0" * 40 + gzip.compress(REAL)[100:],
-    "truncated zstd": zstd.compress(REAL)[:-200],
+    "truncated zstd": zstd().compress(REAL)[:-200],
     "gzip of nothing": gzip.compress(b""),
     "json": b'{"kernels": []}',
     "half a snapshot": b'{"schema_version": 1, "kernels": [',

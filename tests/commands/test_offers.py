@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
-from spillscan.model.code import LocalAccess
+from spillscan.model.local import LocalAccess
 from tests.conftest import FIXTURES, ROOT, run, sized
 from tests.reporting import payload_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spillscan.judging.places import Tree, placed
-from spillscan.model.code import SourceLine
+from spillscan.model.local import SourceLine
 
 HELD = {"src/k.cu", "src/k.h"}
 TREE = Tree(root="/app", holds=HELD.__contains__)

@@ -25,7 +25,7 @@ from random import Random
 
 from spillscan import scan
 from spillscan.model import Kernel
-from spillscan.model.code import SourceLine
+from spillscan.model.local import SourceLine
 from spillscan.reading.machine.spillmap import TOP, culprits
 from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source

@@ -36,7 +36,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spillscan.model import Issue
-from spillscan.model.code import LocalAccess, SassFunction
+from spillscan.model.code import SassFunction
+from spillscan.model.local import LocalAccess
 from spillscan.reading import dumps as sass
 from spillscan.reading.binary import records
 from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage

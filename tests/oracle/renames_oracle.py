@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.model import Kernel
-from spillscan.model.demangled import Function
-from spillscan.model.symbols import demangle
+from spillscan.model.symbols import Function, demangle
 from spillscan.naming.identity.pairs import paired
 from tests.naming.identity import generator
 

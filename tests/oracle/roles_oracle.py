@@ -24,7 +24,8 @@ from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check, check_changes
 from spillscan.model import Build
-from spillscan.model.code import SassStats, Traffic
+from spillscan.model.code import SassStats
+from spillscan.model.local import Traffic
 from spillscan.reading import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -38,7 +38,7 @@ from spillscan.advice.causes import Holding, holdings
 from spillscan.judging.compare.causes import causes
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
-from spillscan.model.code import NO_TRAFFIC
+from spillscan.model.local import NO_TRAFFIC
 from spillscan.naming.identity.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.reading.binary.fetch import pressures_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import lz4.frame
 
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 
 Pack = Callable[[bytes, str], bytes]
 """What a file of these bytes and this name becomes."""
@@ -53,7 +53,7 @@ def deb(data: bytes, name: str) -> bytes:
 
 def conda(data: bytes, name: str) -> bytes:
     """The second format: a zip of tar files that zstd compressed."""
-    packed = zstd.compress(tar(data, name))
+    packed = zstd().compress(tar(data, name))
     return zipped(packed, "pkg-x-1.tar.zst", **{"metadata.json": b'{"conda_pkg_format_version": 2}'})
 
 
@@ -86,7 +86,7 @@ COMPRESSIONS: Mapping[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "xz": lzma.compress,
     "bz2": bz2.compress,
-    "zst": zstd.compress,
+    "zst": zstd().compress,
     "lz4": lz4.frame.compress,
 }
 DEPTHS = (1, 2, 3)

@@ -13,7 +13,7 @@ from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel
 from spillscan.model.serialize import text
 from spillscan.naming.identity import canonical
-from spillscan.naming.identity.code import configuration
+from spillscan.naming.identity.namesakes import configuration
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset

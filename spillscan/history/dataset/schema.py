@@ -18,7 +18,7 @@ from spillscan.model.metrics import STORED, Metric
 from spillscan.model.serialize import kernel_text, text
 from spillscan.model.usage import NUMBERS
 from spillscan.naming.identity import canonical
-from spillscan.naming.identity.code import configuration
+from spillscan.naming.identity.namesakes import configuration
 
 if TYPE_CHECKING:
     import pyarrow

@@ -92,7 +92,7 @@ class Entry(_Line, frozen=True, kw_only=True):
     name: str
     """Short name, for people."""
     unit: str = ""
-    """Unit that compiled it (:attr:`spillscan.model.units.Unit.name`); empty if unknown or not the same in all."""
+    """Unit that compiled it (:attr:`spillscan.model.build.Unit.name`); empty if unknown or not the same in all."""
     launch: Launched | None = None
     copies: Annotated[tuple[Copy, ...], Meta(min_length=1)] = (Copy(),)
     """Its copies; a single one if all are equal."""

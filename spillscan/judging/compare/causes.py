@@ -17,8 +17,9 @@ from msgspec import Struct
 from spillscan.builds.compilation import parse
 from spillscan.judging.compare.metrics import moved
 from spillscan.model import Build, Kernel
-from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker, SourceLine
+from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker
 from spillscan.model.findings import Moved, moved_bounds
+from spillscan.model.local import SourceLine
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import culprits, where

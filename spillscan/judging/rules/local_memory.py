@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from spillscan.judging.rules._declared import Check, Found, Terms, grown
 from spillscan.model import Change, Kernel, Rule
-from spillscan.model.code import Traffic
+from spillscan.model.local import Traffic
 from spillscan.output.nouns import count
 
 LOOPS = Rule("spill-in-loop", "warning", needs=("code",))

@@ -14,9 +14,18 @@ from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
-from spillscan.naming.identity.code import code, configuration
 from spillscan.naming.identity.libraries import by_library
-from spillscan.naming.identity.namesakes import Key, Pairs, aligned, but, by_figures, grouped, same_code
+from spillscan.naming.identity.namesakes import (
+    Key,
+    Pairs,
+    aligned,
+    but,
+    by_figures,
+    code,
+    configuration,
+    grouped,
+    same_code,
+)
 from spillscan.naming.identity.renames import Match, Renames, renames, stated_renames
 from spillscan.naming.identity.symbol import canonical, source_file
 

@@ -17,10 +17,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from spillscan.model import Evidence, Kernel
-from spillscan.model.demangled import UNNAMED, Demangled, Function
-from spillscan.model.symbols import arch_family, demangle, spellings
-from spillscan.naming.identity.code import digest
-from spillscan.naming.identity.namesakes import but, grouped, template
+from spillscan.model.symbols import UNNAMED, Demangled, Function, arch_family, demangle, spellings
+from spillscan.naming.identity.namesakes import but, digest, grouped, template
 from spillscan.naming.identity.symbol import canonical
 from spillscan.output.errors import UsageError
 

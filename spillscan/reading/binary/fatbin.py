@@ -247,9 +247,9 @@ def _lz4(data: memoryview, size: int) -> bytes:
 
 
 def _zstd(data: memoryview, most: int) -> bytes:
-    from spillscan.reading.inputs import zstd
+    from spillscan.reading.inputs.codecs import zstd, zstd_engine
 
     try:
-        return zstd.decompressor().decompress(data, most)
-    except zstd.ZstdError as error:
+        return zstd_engine().decompress(data, most)
+    except zstd().ZstdError as error:
         raise ValueError(str(error)) from error

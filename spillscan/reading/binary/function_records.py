@@ -8,7 +8,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from spillscan.model import LaunchBounds, Origin, Role, Usage
-from spillscan.model.code import NO_TRAFFIC, LocalTraffic, Maker, SassFunction, SassStats, WarpRole
+from spillscan.model.code import Maker, SassFunction, SassStats, WarpRole
+from spillscan.model.local import NO_TRAFFIC, LocalTraffic
 from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.cubin import Cubin, Function, Resources
 from spillscan.reading.binary.decode import Counts, Decoded

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from spillscan.model.code import CodeText, SourceLine
+from spillscan.model.code import CodeText
+from spillscan.model.local import SourceLine
 from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table

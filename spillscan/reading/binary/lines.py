@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.model.code import LocalTraffic, SourceLine
+from spillscan.model.local import LocalTraffic, SourceLine
 from spillscan.reading.binary.elf import Elf, Symbol
 from spillscan.reading.binary.window import DamageError, leb
 

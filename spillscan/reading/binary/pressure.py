@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.model.code import MOST_REGISTERS, LivePeak, LocalTraffic, SourceLine
+from spillscan.model.code import MOST_REGISTERS, LivePeak
+from spillscan.model.local import LocalTraffic, SourceLine
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table

@@ -13,7 +13,7 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
-    from spillscan.reading.dumps.common import DumpAccount
+    from spillscan.reading.dumps.listing import DumpAccount
 
 DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 
@@ -42,7 +42,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """Functions and issues of one disassembly or listing."""
     from spillscan.model.code import SassFunction
-    from spillscan.reading.dumps.common import unsupported
+    from spillscan.reading.dumps.listing import unsupported
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}

@@ -12,8 +12,7 @@ from functools import lru_cache
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, decode, known, pieces
-from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, Listing, Operation
+from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, DumpAccount, Listing, Operation, decode, known, pieces
 
 FORMAT = "sass"
 

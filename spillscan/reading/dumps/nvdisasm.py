@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from spillscan.model import Issue
-from spillscan.model.code import LivePeak, SassFunction, SourceLine
+from spillscan.model.code import LivePeak, SassFunction
+from spillscan.model.local import SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
-from spillscan.reading.dumps.listing import LOCAL, Listing, Member
+from spillscan.reading.dumps.listing import LOCAL, DumpAccount, Listing, Member, decode, known, lines
 from spillscan.reading.machine.accesses import ANNOTATION
 from spillscan.reading.machine.function import role_by
 

@@ -8,8 +8,7 @@ from spillscan.model import Issue, Usage
 from spillscan.model.code import FunctionUsage
 from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
-from spillscan.reading.dumps.common import DumpAccount, decode, known, lines
-from spillscan.reading.dumps.listing import BEFORE_ALL, Member
+from spillscan.reading.dumps.listing import BEFORE_ALL, DumpAccount, Member, decode, known, lines
 
 FORMAT = "res_usage"
 

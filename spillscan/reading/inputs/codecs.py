@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 PIECE_BYTES = 1 << 20
 """Most bytes that an engine returns per call."""
@@ -78,10 +79,20 @@ class _Inflate:
         return bytes(output)
 
 
-def _zstd() -> Engine:
-    from spillscan.reading.inputs import zstd
+_ZSTD_WINDOW_BITS = 27
+"""Log2 of the largest window that a zstd frame may refer back to: 128 MiB, as in zstd's own command."""
 
-    return zstd.decompressor()
+
+def zstd() -> Any:
+    """The zstd module: Python's own since 3.14, the backports package before. Imported only for such data."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+def zstd_engine() -> Engine:
+    """Engine for one zstd frame."""
+    options = {zstd().DecompressionParameter.window_log_max: _ZSTD_WINDOW_BITS}
+    engine: Engine = zstd().ZstdDecompressor(options=options)
+    return engine
 
 
 def _engine(module: str, name: str, *arguments: int) -> Callable[[], Engine]:
@@ -105,7 +116,7 @@ CODECS = (
     Codec("gzip", re.compile(rb"\x1f\x8b\x08[\0-\x1f]"), lambda: _Inflate(zlib.MAX_WBITS | 16)),
     Codec("xz", re.compile(rb"\xfd7zXZ\0"), _engine("lzma", "LZMADecompressor", _XZ)),
     Codec("bzip2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), _engine("bz2", "BZ2Decompressor")),
-    Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), _zstd),
+    Codec("zstd", re.compile(rb"\x28\xb5\x2f\xfd|" + _SKIPPABLE), zstd_engine),
     Codec("lz4", re.compile(rb"\x04\x22\x4d\x18"), _engine("lz4.frame", "LZ4FrameDecompressor")),
 )
 """All supported codecs."""
@@ -118,9 +129,7 @@ def errors() -> tuple[type[Exception], ...]:
     """Exceptions that engines raise for damaged data."""
     import lzma
 
-    from spillscan.reading.inputs import zstd
-
-    return (lzma.LZMAError, zstd.ZstdError, zlib.error, OSError, EOFError, RuntimeError, ValueError)
+    return (lzma.LZMAError, zstd().ZstdError, zlib.error, OSError, EOFError, RuntimeError, ValueError)
 
 
 def codec_of(head: bytes) -> Codec | None:

@@ -12,7 +12,8 @@ from math import inf
 from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Issue, Kernel, Origin, Usage
-from spillscan.model.code import AccessClass, FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
 from spillscan.model.metrics import PRINTED, Metric
 from spillscan.output.nouns import between
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from spillscan.model.code import AddressForm
+from spillscan.model.local import AddressForm
 from spillscan.reading import grammar
 
 WIDTHS = (1, 1, 2, 2, 4, 8, 16, 32)

@@ -20,16 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Role
-from spillscan.model.code import (
-    NO_TRAFFIC,
-    AccessClass,
-    LocalAccess,
-    LocalTraffic,
-    SourceLine,
-    Traffic,
-    WarpRole,
-    traffic,
-)
+from spillscan.model.code import WarpRole
+from spillscan.model.local import NO_TRAFFIC, AccessClass, LocalAccess, LocalTraffic, SourceLine, Traffic, traffic
 from spillscan.reading.machine import local, loops
 from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import Flow, Move

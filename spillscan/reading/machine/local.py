@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from spillscan.model.code import AccessClass
+from spillscan.model.local import AccessClass
 from spillscan.reading import grammar
 from spillscan.reading.machine.accesses import REGISTER_BYTES, Access
 

@@ -12,7 +12,8 @@ from msgspec import Struct
 from spillscan.output.nouns import count
 
 if TYPE_CHECKING:  # not loaded to read logs
-    from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats, SourceLine, WeighedLine
+    from spillscan.model.code import SassStats
+    from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic, SourceLine, WeighedLine
 
 
 class Slot(Struct, frozen=True, kw_only=True):

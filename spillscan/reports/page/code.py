@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel, symbols
-from spillscan.model.code import MOST_REGISTERS, NO_TRAFFIC, AccessClass, CodeText, LocalAccess, SourceLine
+from spillscan.model.code import MOST_REGISTERS, CodeText
+from spillscan.model.local import NO_TRAFFIC, AccessClass, LocalAccess, SourceLine
 from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure

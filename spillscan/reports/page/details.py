@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any, get_args
 
 from spillscan.model import Kernel
-from spillscan.model.code import AccessClass, LocalAccess, LocalTraffic, SassStats
+from spillscan.model.code import SassStats
+from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
 from spillscan.occupancy import text as words
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches

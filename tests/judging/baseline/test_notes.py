@@ -12,7 +12,7 @@ from spillscan.judging.baseline.file import parse, text_of
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel
-from spillscan.model.units import Unit
+from spillscan.model.build import Unit
 from spillscan.reports.report import Report
 from tests.conftest import FIXTURES, run
 from tests.judging.baseline.support import build, kernel, written

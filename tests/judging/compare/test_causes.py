@@ -11,8 +11,9 @@ import pytest
 from spillscan.cli import main
 from spillscan.judging.compare.causes import Kind, causes, makers, more_at_peak, unknowns
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
-from spillscan.model.code import Group, LocalTraffic, Maker, SassStats, SourceLine
-from spillscan.model.units import Unit
+from spillscan.model.build import Unit
+from spillscan.model.code import Maker, SassStats
+from spillscan.model.local import Group, LocalTraffic, SourceLine
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import Live
 from tests.conftest import ROOT

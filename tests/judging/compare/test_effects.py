@@ -28,7 +28,8 @@ from spillscan.model import (
     Usage,
     at_least,
 )
-from spillscan.model.code import LocalAccess, LocalTraffic, SassStats
+from spillscan.model.code import SassStats
+from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.model.metrics import METRICS, find_metric
 from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch

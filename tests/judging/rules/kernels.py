@@ -9,7 +9,8 @@ import yaml
 
 from spillscan.judging.rules import Terms
 from spillscan.model import Advisory, Kernel, KernelKey, LaunchBounds, Origin, Usage
-from spillscan.model.code import Group, LocalTraffic, SassStats, Traffic, WarpRole
+from spillscan.model.code import SassStats, WarpRole
+from spillscan.model.local import Group, LocalTraffic, Traffic
 from tests.conftest import ROOT
 
 

@@ -22,7 +22,8 @@ from spillscan.judging.policy.file import keys
 from spillscan.judging.policy.reading import from_options, layer
 from spillscan.judging.rule_docs import explanations
 from spillscan.model import Build, Change, Finding, Kernel, KernelKey, Origin, Rule, Usage
-from spillscan.model.code import LocalTraffic, SassStats
+from spillscan.model.code import SassStats
+from spillscan.model.local import LocalTraffic
 from spillscan.model.nodes import parse_yaml
 from spillscan.reading.binary.fetch import texts_of
 from tests.conftest import FIXTURES, read_text

@@ -7,7 +7,8 @@ import pytest
 from spillscan.judging.rules import roles as rules
 from spillscan.judging.rules._declared import Terms
 from spillscan.model import LOST_SETTING, Advisory, Change, Kernel, KernelKey, Launch, LaunchBounds, Usage
-from spillscan.model.code import SassStats, Traffic, WarpRole
+from spillscan.model.code import SassStats, WarpRole
+from spillscan.model.local import Traffic
 
 Roles = tuple[int | None, ...]
 IGNORED = Advisory(kind=LOST_SETTING, text="'setmaxnreg' ignored", severity="info")

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
-from spillscan.model.code import Group, LocalTraffic, SassStats
+from spillscan.model.code import SassStats
+from spillscan.model.local import Group, LocalTraffic
 from spillscan.naming.identity.pairs import Pair, pair
 from tests.naming.identity import generator
 

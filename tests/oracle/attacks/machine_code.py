@@ -20,7 +20,7 @@ from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading import dumps
 from spillscan.reading.binary import records
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.source import Stream
 from tests.oracle.attacks import Attack
 
@@ -67,7 +67,7 @@ def samples() -> tuple[Sample, ...]:
         if form and "manifest" not in path.name and not path.name.startswith("kepler"):  # not analysed
             data = path.read_bytes()
             if path.suffix == ".zst":
-                data = zstd.decompress(data)
+                data = zstd().decompress(data)
             functions, issues = read(form, data)
             assert not any(issue.hidden for issue in issues), path
             found.append(Sample(path.name, form, data, tuple(functions)))

@@ -14,7 +14,7 @@ from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.images import Image
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.source import Source
 from spillscan.reading.machine.liveness import Effects
 from tests.conftest import FIXTURES
@@ -24,7 +24,7 @@ FOLDER = FIXTURES / "binary"
 
 def stored(name: str) -> bytes:
     """A fixture of fixtures/binary, decompressed."""
-    return zstd.decompress((FOLDER / f"{name}.zst").read_bytes())
+    return zstd().decompress((FOLDER / f"{name}.zst").read_bytes())
 
 
 def scanned(data: bytes, name: str = "file", limits: Limits = DEFAULT) -> tuple[list[SassFunction], list[Issue]]:

@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from spillscan.model.code import SassFunction
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from tests.reading.binary.support import functions, scanned, stored, without_place
 
 PLAIN = stored("plain-13.5.o")
@@ -89,7 +89,7 @@ PACKED: dict[str, Callable[[], bytes]] = {
     "wheel": lambda: zipped(zipfile.ZIP_DEFLATED),
     "tar": tarred,
     "tar.gz": lambda: gzip.compress(tarred()),
-    "tar.zst": lambda: zstd.compress(tarred()),
+    "tar.zst": lambda: zstd().compress(tarred()),
     "object.gz": lambda: gzip.compress(PLAIN),
     "wheel in a tar": lambda: tarred(zipped(zipfile.ZIP_DEFLATED)),
     "library in a wheel": lambda: zipped(zipfile.ZIP_DEFLATED, LIBRARY),

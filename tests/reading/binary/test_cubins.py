@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.model.code import FunctionUsage, LocalAccess, SassFunction
+from spillscan.model.code import FunctionUsage, SassFunction
+from spillscan.model.local import LocalAccess
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window

@@ -23,7 +23,7 @@ from spillscan.reading import binary
 from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.source import _GPU_CODE, kind_of_binary
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
@@ -149,7 +149,7 @@ def test_which_architecture_an_old_cubin_is_for() -> None:
 
 def joined(parts: list[tuple[int, int, int]], plain: bytes, version: int = 0x101, kind: int = 2) -> bytes:
     """``fatbinary -concat``: one entry that holds several, each (offset, size, architecture)."""
-    packed = zstd.compress(plain)
+    packed = zstd().compress(plain)
     inner = b"".join(
         struct.pack("<HHIIIIIHHIIIQQQ", kind, version, offset, size, 0, 0, 0, 8, 1, arch, 0, 0, 0x11, 0, 0)
         for offset, size, arch in parts

@@ -20,7 +20,7 @@ from spillscan.model.code import SassFunction
 from spillscan.reading.binary import records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import DEFAULT, Limits, Window
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from tests.conftest import sized
 from tests.reading.binary.support import scanned, stored
 from tests.reading.binary.test_containers import coff, fat_section, tarred, zipped
@@ -240,7 +240,7 @@ def many_sections() -> bytes:
     struct.pack_into("<H", data, 60, 0)
     old = bytes(data[table + 64 : table + 64 * count])
     assert names < count
-    return zstd.compress(bytes(data) + bytes(first) + old + bytes(text) * more)
+    return zstd().compress(bytes(data) + bytes(first) + old + bytes(text) * more)
 
 
 HOSTILE = {
@@ -248,7 +248,7 @@ HOSTILE = {
     "lz4 entry of 3 GB": lambda: bomb_lz4(3 << 30),
     "deflate bomb": bomb_zip,
     "gzip bomb": lambda: gzip.compress(BOMB, 1),
-    "zstd bomb": lambda: zstd.compress(BOMB),
+    "zstd bomb": lambda: zstd().compress(BOMB),
     "gzip in gzip": lambda: nested(40),
     "one section a thousand times": self_referring_elf,
     "one member a thousand times": overlapping_zip,

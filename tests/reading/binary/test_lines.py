@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.model import Issue
-from spillscan.model.code import SassFunction, SourceLine
+from spillscan.model.code import SassFunction
+from spillscan.model.local import SourceLine
 from spillscan.reading.binary import records
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.lines import DEEPEST, LineTable, Row
 from spillscan.reading.binary.window import DamageError, Window
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, dumped, functions, stored
 
@@ -40,7 +41,7 @@ def printed(path: Path) -> dict[str, dict[int, Chain]]:
     frames: list[tuple[str, int]] = []
     symbol, chain = "", ()
     data = path.read_bytes()
-    text = zstd.decompress(data) if path.suffix == ".zst" else data
+    text = zstd().decompress(data) if path.suffix == ".zst" else data
     for line in text.decode().splitlines():
         if match := _SECTION.match(line):
             symbol, chain, frames = match[1], (), []

@@ -21,7 +21,7 @@ from spillscan.commands.size import _LEVELS
 from spillscan.reading.binary import fatbin
 from spillscan.reading.binary.size_accounting import HOST, OTHER, Copy, Key, Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Window
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reports.sizes import Weighed, alike, duplicates, tree
 from tests.reading.binary.support import FOLDER, scanned, stored
 
@@ -116,7 +116,7 @@ def test_what_is_stored_as_it_is_weighs_in_an_archive_what_it_weighs_alone(pack:
         assert by_section(weight, name) == by_section(weighed(data), "")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstd().compress])
 def test_compressed_files_and_archives_in_archives(pack: Callable[..., bytes]) -> None:
     inner = zipped(*MEMBERS, compression=zipfile.ZIP_STORED)
     plain = weighed(inner)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spillscan import scan
-from spillscan.model.code import LocalAccess, SourceLine
+from spillscan.model.local import LocalAccess, SourceLine
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure, Range
 from spillscan.reading.machine.flow import Flow

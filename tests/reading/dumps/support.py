@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "sass"
 
@@ -12,7 +12,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "sass"
 def content(path: Path) -> bytes:
     data = path.read_bytes()
     if path.suffix == ".zst":
-        return zstd.decompress(data)
+        return zstd().decompress(data)
     return data
 
 

@@ -11,7 +11,7 @@ import pytest
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.reading.dumps import cuobjdump
-from spillscan.reading.dumps.common import DumpAccount
+from spillscan.reading.dumps.listing import DumpAccount
 from tests.conftest import sized
 from tests.reading.dumps.support import content, cut, dumps
 

@@ -19,7 +19,7 @@ import pytest
 from spillscan import scan
 from spillscan.model import Build
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.paths import expand
 from tests.conftest import FIXTURES, ROOT, run
 
@@ -45,7 +45,7 @@ def zipped(data: bytes, name: str = "build/a.log", **others: bytes) -> bytes:
 
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "a.log.gz": gzip.compress,
-    "a.log.zst": zstd.compress,
+    "a.log.zst": zstd().compress,
     "a.log.bz2": bz2.compress,
     "a.log.xz": lzma.compress,
     "twice.log.bz2": lambda data: bz2.compress(data[:999]) + bz2.compress(data[999:]) + bytes(512),

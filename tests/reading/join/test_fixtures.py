@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
-from spillscan.model.code import FunctionUsage, LocalAccess, LocalTraffic, SassFunction, SassStats
+from spillscan.model.code import FunctionUsage, SassFunction, SassStats
+from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.reading.join.code import attach_code
 
 LOG, DUMP = Origin(input="build.log", line=7), Origin(input="x.sass", line=12, format="sass")

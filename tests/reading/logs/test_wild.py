@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.model import Kernel
-from spillscan.reading.inputs import zstd
+from spillscan.reading.inputs.codecs import zstd
 from tests.conftest import FIXTURES, read_log, read_text
 
 FILES = (
@@ -127,7 +127,7 @@ def test_encodings(tmp_path: Path, log: str, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gz", "zst"])
+@pytest.mark.parametrize("compress", [gzip.compress, zstd().compress], ids=["gz", "zst"])
 def test_compressed(tmp_path: Path, log: str, compress: Callable[[bytes], bytes], parts: int) -> None:
     data = log.encode()
     cuts = [len(data) * part // parts for part in range(parts + 1)]

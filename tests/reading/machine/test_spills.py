@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.model.code import LocalTraffic, SassFunction
+from spillscan.model.code import SassFunction
+from spillscan.model.local import LocalTraffic
 from spillscan.reading.dumps.cuobjdump import Dump
 from tests.reading.dumps.test_cuobjdump import END, HEAD, row
 

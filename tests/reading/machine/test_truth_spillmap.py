@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from spillscan.model.code import LocalAccess, LocalTraffic, SourceLine
-from spillscan.model.local import Group
+from spillscan.model.local import Group, LocalAccess, LocalTraffic, SourceLine
 from spillscan.reading.machine.spillmap import Culprit, culprits, sentences, share_text, slots, where
 
 MAIN = SourceLine(file="src/main.cu", line=9)
