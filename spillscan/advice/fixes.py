@@ -20,8 +20,6 @@ from spillscan.advice.causes import (
     limited_by_option,
     most_registers,
 )
-from spillscan.advice.sweep.proposals import spills_to_shared
-from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, SHARED_SPILLS, release
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
@@ -240,8 +238,11 @@ def _blocks_at(configuration: Configuration, registers: int) -> int:
 def _limit_setting(kernel: Kernel, limit: int) -> str:
     """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
     maker = kernel.sass.maker if kernel.sass else None
-    if maker is not None and (0, 0) < release(maker.version) < FIRST_WITH_MAXNREG:
-        return f"-maxrregcount={limit} for its file"
+    if maker is not None:
+        from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, release
+
+        if (0, 0) < release(maker.version) < FIRST_WITH_MAXNREG:
+            return f"-maxrregcount={limit} for its file"
     bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
     return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown
 
@@ -255,7 +256,12 @@ def _in_place(kernel: Kernel) -> str:
 def _shared_memory(kernel: Kernel, launch: Launch | None, configuration: Configuration | None) -> Iterator[Fix]:
     """Spilling to shared memory; requires CUDA 13, launch bounds, no dynamic shared memory, no relocatable code."""
     maker = kernel.sass.maker if kernel.sass else None
-    if maker is None or not spills_to_shared(maker.version, maker.options) or kernel.dynamic_shared is not False:
+    if maker is None or kernel.dynamic_shared is not False:
+        return
+    from spillscan.advice.sweep.proposals import spills_to_shared
+    from spillscan.advice.sweep.settings import SHARED_SPILLS
+
+    if not spills_to_shared(maker.version, maker.options):
         return
     bound = launch is not None and launch.source in ("bounds", "required")
     if kernel.final is not None or configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):

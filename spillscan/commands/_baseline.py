@@ -16,7 +16,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
+    from spillscan.judging.baseline import BaselineResult, Unmatched
     from spillscan.judging.baseline.file import Baseline
     from spillscan.judging.policy.effective import Policy
     from spillscan.judging.rules import Terms, Undecided
@@ -63,11 +63,13 @@ class Gate(NamedTuple):
         ``build`` is the selected part of ``whole``; ``undecided``: results that rules left open. A build is also
         compared with the recorded metrics.
         """
-        from spillscan.judging.baseline.comparing import BaselineResult, compare
+        from spillscan.judging.baseline import BaselineResult
 
         known = self.policy.accepted(findings)
         if self.baseline is None:
             return BaselineResult(findings=tuple(sorted(known, key=lambda finding: finding.excused)))
+        from spillscan.judging.baseline.comparing import compare
+
         return compare(
             known,
             build,
@@ -103,6 +105,8 @@ class Gate(NamedTuple):
         """Notes on the baseline file."""
         from spillscan.model import Issue, Origin
 
+        if self.baseline is None:
+            return []
         origin = Origin(input=self.path or "", format="baseline")
         said = {**self._of_records(build), **self._of_kernels(result)}
         return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]

@@ -9,27 +9,28 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
 from spillscan.advice.ranking import Ranked, spill_weight
-from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.builds import record
 from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
-from spillscan.model import Finding, Kernel, Origin
+from spillscan.model import Finding, Kernel, Launch, Origin
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError
-from spillscan.reading.binary import fetch
 from spillscan.reports.render import tree_here
 from spillscan.reports.report import Report, Way
 from spillscan.reports.words import counted, label_of
+
+if TYPE_CHECKING:
+    from spillscan.reading.binary.pressure import Pressure
 
 _DATABASE = "compile_commands.json"
 _HEIGHT = 4
@@ -76,7 +77,8 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
     if not shown:
         return report
-    pressures = fetch.pressures_of(each.worst for each in shown if each.weight)
+    spilling = [each.worst for each in shown if each.weight and each.worst.sass is not None]
+    pressures = _pressures(spilling) if spilling else {}
     databases, tree = databases_near(asked.inputs), tree_here()
     ways = []
     for about in shown:
@@ -93,6 +95,12 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         command = _next(about, finding, source, asked, names, report.launches)
         ways.append(Way(finding=finding, made=made, command=command))
     return report.extended(ways=tuple(ways))
+
+
+def _pressures(kernels: Sequence[Kernel]) -> dict[int, Pressure]:
+    from spillscan.reading.binary import fetch
+
+    return fetch.pressures_of(kernels)
 
 
 def goal_of(policy: Policy, kernel: Kernel, rule: str) -> Goal:
@@ -130,6 +138,18 @@ def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Nam
     if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
         return _show(about.worst, _held_by(about.worst, asked.inputs), names)
     return next(commands_for(about, source, asked, names, launches), "")
+
+
+def _can_try(kernel: Kernel, source: str) -> bool:
+    from spillscan.advice.sweep.proposals import refusal
+
+    return not refusal(kernel, source)
+
+
+def _has_step(kernel: Kernel, launch: Launch | None) -> bool:
+    from spillscan.advice.sweep.proposals import no_step
+
+    return not no_step(kernel, launch)
 
 
 def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
@@ -175,8 +195,8 @@ def commands_for(
     inputs = _held_by(kernel, asked.inputs)
     called = _called(kernel, names)
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
-    able = bool(source) and not refusal(kernel, source)
-    if able and not tried and "-" not in inputs and not no_step(kernel, launch):
+    able = bool(source) and _can_try(kernel, source)
+    if able and not tried and "-" not in inputs and _has_step(kernel, launch):
         leading = inputs if source_of(kernel, databases_near(inputs)) else asked.inputs
         words = ["advise", *leading, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
         yield shlex.join(["spillscan", *words])

@@ -29,7 +29,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline.comparing import BaselineResult, Unmatched
+    from spillscan.judging.baseline import BaselineResult, Unmatched
     from spillscan.judging.places import Tree
 
 FORMAT = "json"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.judging.baseline.comparing import BaselineResult, compare
+from spillscan.judging.baseline import BaselineResult
+from spillscan.judging.baseline.comparing import compare
 from spillscan.judging.baseline.file import Baseline
 from spillscan.judging.baseline.recording import Recording, prune, record
 from spillscan.judging.policy.effective import Policy

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from spillscan.judging.baseline.comparing import BaselineResult, within
+from spillscan.judging.baseline import BaselineResult
+from spillscan.judging.baseline.comparing import within
 from spillscan.judging.baseline.file import Baseline, parse, text_of
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
