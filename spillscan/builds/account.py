@@ -19,7 +19,7 @@ from spillscan.builds import checks, launcher, tree
 from spillscan.builds.commands import version_of
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
-from spillscan.output import folders
+from spillscan.output.files import cache_folder, is_held
 
 HELD, LIST = "held", "list"
 """Files in the folder of a run: one that the process locks while it lives, and the state before the build."""
@@ -89,7 +89,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
 
 def watched_by(compilers: Iterable[tuple[str, str]]) -> tree.Watched:
     """Rules for watched folders that leave out our own and the toolkits. ``compilers``: names and working folders."""
-    return tree.Watched([folders.kept("runs"), folders.kept("launchers"), *(_toolkit(*each) for each in compilers)])
+    return tree.Watched([cache_folder("runs"), cache_folder("launchers"), *(_toolkit(*each) for each in compilers)])
 
 
 def _toolkit(compiler: str, folder: str) -> str:
@@ -104,7 +104,7 @@ def _toolkit(compiler: str, folder: str) -> str:
 
 
 def _was_killed(kept: str) -> bool:
-    return os.path.exists(os.path.join(kept, LIST)) and folders.is_held(os.path.join(kept, HELD)) is False
+    return os.path.exists(os.path.join(kept, LIST)) and is_held(os.path.join(kept, HELD)) is False
 
 
 def _known(kept: str) -> Known:

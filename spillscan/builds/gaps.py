@@ -13,7 +13,7 @@ from spillscan.builds.tree import entry_of, shown
 from spillscan.model import Issue, Origin
 from spillscan.model.build import Unit
 from spillscan.model.usage import Severity
-from spillscan.output import folders
+from spillscan.output.files import is_held
 from spillscan.output.nouns import listed
 
 _NAMED = 3
@@ -68,7 +68,7 @@ def to_read(build: BuildRecord) -> list[Output]:
 def _of_run(run: Run) -> Iterator[str]:
     command = " ".join(run.command)[:60]
     if run.kept:
-        state = "still runs" if folders.is_held(os.path.join(run.kept, "held")) else "was killed"
+        state = "still runs" if is_held(os.path.join(run.kept, "held")) else "was killed"
         yield f"`spillscan run -- {command}` {state}: run it again to its end"
     elif run.status:
         yield f"`{command}` ended with {_end(run.status)}: what it had not begun is missing"

@@ -24,9 +24,8 @@ from msgspec.structs import replace
 from spillscan.builds import account, launcher, record, tree
 from spillscan.builds.account import Account
 from spillscan.builds.record import BuildRecord, Run
-from spillscan.output import folders
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.files import Target
+from spillscan.output.files import Target, cache_folder, hold
 
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _START = (
@@ -47,12 +46,12 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
         raise UsageError(f"cannot run {command[0]}: no such command", "check its spelling and PATH")
     target = Target(path)
     target.check()
-    os.makedirs(place := folders.kept("runs"), exist_ok=True)  # a killed run's folder remains there
+    os.makedirs(place := cache_folder("runs"), exist_ok=True)  # a killed run's folder remains there
     with (
         tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as kept,
         open(os.path.join(kept, account.HELD), "wb") as held,
     ):
-        folders.hold(held.fileno())
+        hold(held.fileno())
         with _locked(place):
             before = record.read(path)
             _list(before, also, kept)
@@ -142,7 +141,7 @@ def _front(real: str) -> str:
     target = launcher.behind_scripts(os.path.realpath(real))
     tools = os.path.dirname(target)
     number = hashlib.sha256(f"{_SCRIPT}\0{target}".encode()).hexdigest()[:16]
-    front = os.path.join(folders.kept("launchers"), number, os.path.basename(os.path.dirname(tools)) or "cuda")
+    front = os.path.join(cache_folder("launchers"), number, os.path.basename(os.path.dirname(tools)) or "cuda")
     os.makedirs(os.path.join(front, "bin"), exist_ok=True)
     if os.path.basename(tools) == "bin":
         for place, files in ((front, os.path.dirname(tools)), (os.path.join(front, "bin"), tools)):

@@ -14,7 +14,7 @@ from spillscan.builds import record
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
-from spillscan.output.progress import Progress
+from spillscan.output.terminal import Progress
 from spillscan.reading.inputs.paths import expand
 
 

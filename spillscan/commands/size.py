@@ -21,8 +21,7 @@ from spillscan.naming import Names
 from spillscan.occupancy.devices import devices
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count, size, sizes
-from spillscan.output.progress import Progress
-from spillscan.output.terminal import complain
+from spillscan.output.terminal import Progress, complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT

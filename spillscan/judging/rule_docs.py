@@ -12,7 +12,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from spillscan.output.folders import shipped
+from spillscan.output.files import shipped
 
 SITE = "https://spillscan.readthedocs.io/en/latest/"
 """Where the documents are published; also in ``.ci/mkdocs.yml``."""

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.folders import remember, remembered
+from spillscan.output.files import remember, remembered
 
 FOLDER = os.path.join(os.path.dirname(__file__), "device_tables")
 WARP_THREADS = 32

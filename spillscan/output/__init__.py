@@ -2,5 +2,5 @@
 
 In: text, rows, pieces of a document. Out: bytes on standard output, standard error and disk.
 
-Also locates folders: plug-ins, package data, caches.
+Also finds the folders of the package and of the cache.
 """

@@ -1,4 +1,4 @@
-"""Terminal output: the rules for colors and width, plain lines, and tables that fit the width.
+"""Terminal output: the rules for colors and width, plain lines, tables that fit the width, and progress.
 
 :func:`say`, :func:`complain`, :func:`paint` and :func:`table` escape their text, so that nothing from a log has an
 effect.
@@ -15,9 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from textwrap import wrap
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from spillscan.output.safe import clip, printable
+
+if TYPE_CHECKING:
+    from typing import Self
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 MARKED = "\x1b[1;33m"
@@ -249,3 +252,53 @@ def spark(values: Sequence[int | None], width: int, *, least: int = 0, ascii_onl
 
 
 _BARS, _DIGITS = "▁▂▃▄▅▆▇█", "0123456789"
+
+
+DELAY_SECONDS = 1.0
+"""Seconds before a line is shown; shorter work shows nothing."""
+_PAUSE_SECONDS = 0.1
+_LONGEST_NAME = 30
+
+
+class Progress:
+    """A progress line in bytes; does nothing if standard error is not a terminal."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self.watched = watched()
+        """Whether the line can be seen."""
+        self._bar: Any = None
+
+    def expect(self, total: int) -> None:
+        """Start, with ``total`` bytes to do; 0: unknown."""
+        self.close()
+        if not self.watched:
+            return
+        from threading import RLock
+
+        from tqdm import tqdm
+
+        # Workers are forked, so tqdm must not start a thread or use a lock between processes.
+        tqdm.monitor_interval = 0
+        tqdm.set_lock(RLock())
+        shown = {"desc": self._doing, "unit": "B", "unit_scale": True, "leave": False, "dynamic_ncols": True}
+        pace = {"delay": DELAY_SECONDS, "mininterval": _PAUSE_SECONDS, "miniters": 1}
+        self._bar = tqdm(total=total or None, file=sys.stderr, **shown, **pace)
+
+    def reach(self, done: int, at: str = "") -> None:
+        """Set the amount done; ``at``: the current item."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(printable(at, _LONGEST_NAME), refresh=False)
+            self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Erase the line."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -18,7 +18,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from spillscan.output.folders import shipped
+from spillscan.output.files import shipped
 
 if TYPE_CHECKING:
     from lark import Lark, Tree

@@ -18,8 +18,8 @@ from spillscan import scan
 from spillscan.commands import _inputs
 from spillscan.commands.history import audit
 from spillscan.history.audit.messages import FileOutcome, Item
-from spillscan.output import progress
-from spillscan.output.progress import Progress
+from spillscan.output import terminal as output
+from spillscan.output.terminal import Progress
 from tests.conftest import FIXTURES, ROOT
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
@@ -42,15 +42,15 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Somewhere to look, where progress is shown at once."""
     made = Terminal()
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=made))
-    monkeypatch.setattr(progress, "watched", made.isatty)
-    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(progress, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=made))
+    monkeypatch.setattr(output, "watched", made.isatty)
+    monkeypatch.setattr(output, "DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(output, "_PAUSE_SECONDS", 0.0)
     return made
 
 
 def test_nothing_is_shown_of_short_work(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY_SECONDS", 60.0)
+    monkeypatch.setattr(output, "DELAY_SECONDS", 60.0)
     _inputs.scan([str(LARGE)])
     assert terminal.getvalue() == ""
 

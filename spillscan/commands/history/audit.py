@@ -19,8 +19,7 @@ from spillscan.judging.verdict import gaps_of_issues, verdict
 from spillscan.model.gaps import EVERYTHING
 from spillscan.output.errors import InputError, UndecidedError, UsageError
 from spillscan.output.nouns import count
-from spillscan.output.progress import Progress
-from spillscan.output.terminal import say
+from spillscan.output.terminal import Progress, say
 
 EPILOG = "Example: spillscan history audit build/ dist/*.whl --label v1.2 --meta branch=main"
 

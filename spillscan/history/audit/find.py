@@ -17,7 +17,7 @@ from spillscan.builds import commands, record
 from spillscan.history.audit import stores
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, SpillscanError, UsageError
-from spillscan.output.folders import DRAFT
+from spillscan.output.files import DRAFT
 from spillscan.output.git import git
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from spillscan.judging.rules._declared import Check, Found, Measure, Terms, Undecided
 from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Rule, Severity, at_least
-from spillscan.output import folders
+from spillscan.output.files import modules
 
 __all__ = [
     "Check",
@@ -68,8 +68,8 @@ class _Answer(NamedTuple):
 @cache
 def checks() -> tuple[Check, ...]:
     """Checks of all modules of this folder, by module name."""
-    modules = (import_module(f"{__name__}.{name}") for name in folders.modules(__path__))
-    return tuple(each for module in modules for each in module.CHECKS)
+    found = (import_module(f"{__name__}.{name}") for name in modules(__path__))
+    return tuple(each for module in found for each in module.CHECKS)
 
 
 @cache

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from spillscan.output import folders
+from spillscan.output.files import modules
 from spillscan.output.terminal import Style
 from spillscan.reports.report import Kind, Report
 
@@ -32,7 +32,7 @@ class ReportFormat(Protocol):
 @cache
 def names() -> tuple[str, ...]:
     """Names of all formats, equal to their module names."""
-    return tuple(folders.modules(__path__))
+    return tuple(modules(__path__))
 
 
 @cache

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import SETS_REGISTERS, FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
-from spillscan.reading.join.code import _are_copies, attach_code
-from spillscan.reading.join.evidence import contradiction
+from spillscan.reading.join.code import _are_copies, attach_code, contradiction
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
 PLACES = re.compile(r" \(log .*\)| …")
