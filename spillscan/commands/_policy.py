@@ -81,7 +81,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
 
     renames = getattr(arguments, "rename", None) or ()
     if renames:
-        from spillscan.naming.identity.renames import parse_rename
+        from spillscan.naming.renames import parse_rename
 
     texts = _options.keyed(getattr(arguments, "settings", ()), keys())
     for name in texts:

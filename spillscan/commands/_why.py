@@ -17,7 +17,7 @@ from spillscan.judging.compare.metrics import metrics_of
 from spillscan.model import Kernel
 from spillscan.model.metrics import find_metric
 from spillscan.naming import Names
-from spillscan.naming.identity.pairs import pair
+from spillscan.naming.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.output.files import parse_forms
 from spillscan.output.safe import printable

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, Self
 
 from spillscan.model.symbols import NO_NAME, Demangled, Function, Tuned, readable
-from spillscan.naming.identity.symbol import canonical, digest
+from spillscan.naming.symbol import canonical, digest
 from spillscan.output.safe import printable
 
 Key = str | Tuned

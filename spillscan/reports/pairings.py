@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.model import Build, Change
 from spillscan.naming import Names, alone
-from spillscan.naming.identity.libraries import whole
+from spillscan.naming.libraries import whole
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.reports import words

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from spillscan.judging.places import Tree, source_of
 from spillscan.model import Build, Change, Finding, Gap, Issue, Kernel
 from spillscan.naming import Names
-from spillscan.naming.identity.libraries import copies, library_of
+from spillscan.naming.libraries import copies, library_of
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 if TYPE_CHECKING:

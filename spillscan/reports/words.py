@@ -19,7 +19,7 @@ from spillscan.judging.places import (
 from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, Severity, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
-from spillscan.naming.identity.libraries import library_of
+from spillscan.naming.libraries import library_of
 from spillscan.output import markdown
 from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import printable

@@ -12,8 +12,8 @@ import pytest
 
 from spillscan.model.symbols import namespace, readable, short_name, spellings
 from spillscan.naming import Names, alone
-from spillscan.naming.identity import canonical, source_file
-from spillscan.naming.identity.renames import spelled
+from spillscan.naming.renames import spelled
+from spillscan.naming.symbol import canonical, source_file
 from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 

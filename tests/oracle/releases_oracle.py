@@ -25,7 +25,7 @@ from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
 from spillscan.model import Change
-from spillscan.naming.identity.libraries import below_root, library_of
+from spillscan.naming.libraries import below_root, library_of
 from tests.conftest import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "fixtures"))

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from spillscan import scan
 from spillscan.model import Kernel
 from spillscan.model.symbols import Function, demangle
-from spillscan.naming.identity.pairs import paired
+from spillscan.naming.pairs import paired
 from tests.naming.identity import generator
 
 SHARE, GONE = 0.3, 0.05

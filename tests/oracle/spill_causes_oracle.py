@@ -39,7 +39,7 @@ from spillscan.judging.compare.causes import causes
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
-from spillscan.naming.identity.pairs import pair
+from spillscan.naming.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.reading.binary.fetch import pressures_of
 from spillscan.reading.binary.pressure import Pressure

@@ -25,7 +25,7 @@ from spillscan.model.metrics import find_metric
 from spillscan.model.patterns import compiled
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names, symbol_of
-from spillscan.naming.identity import canonical
+from spillscan.naming.symbol import canonical
 from spillscan.output.errors import InputError
 from spillscan.output.safe import clip, printable
 

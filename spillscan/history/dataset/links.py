@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel
 from spillscan.model.serialize import text
-from spillscan.naming.identity import canonical
-from spillscan.naming.identity.namesakes import configuration
+from spillscan.naming.namesakes import configuration
+from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset

@@ -18,7 +18,7 @@ from spillscan.judging.rules import check_changes
 from spillscan.model import Change, Kernel
 from spillscan.model.metrics import rank
 from spillscan.naming import Names
-from spillscan.naming.identity import canonical
+from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset

@@ -17,8 +17,8 @@ from spillscan.model import Build, Issue, Kernel, Launch, LaunchBounds, Origin
 from spillscan.model.metrics import STORED, Metric
 from spillscan.model.serialize import kernel_text, text
 from spillscan.model.usage import NUMBERS
-from spillscan.naming.identity import canonical
-from spillscan.naming.identity.namesakes import configuration
+from spillscan.naming.namesakes import configuration
+from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:
     import pyarrow

@@ -18,7 +18,7 @@ from spillscan.judging.rules.blocks import TRADED
 from spillscan.judging.rules.spills import MAX_BYTES
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Level, Usage, at_least
 from spillscan.naming import alone
-from spillscan.naming.identity import canonical
+from spillscan.naming.symbol import canonical
 
 RECORDED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared", "launch"))
 """Data that the recorded metrics provide to rules."""

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from spillscan.model import Kernel
-from spillscan.naming.identity import canonical, digest
+from spillscan.naming.symbol import canonical, digest
 from spillscan.output.errors import UsageError
 
 FORMAT = "spillscan-baseline 1"

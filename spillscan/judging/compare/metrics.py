@@ -10,7 +10,7 @@ from msgspec import Struct
 from spillscan.model import Change, Delta, Kernel
 from spillscan.model.findings import Moved
 from spillscan.model.metrics import BY_NAME, COMPARED, KEYED, Metric, rank
-from spillscan.naming.identity.namesakes import code, digest
+from spillscan.naming.namesakes import code, digest
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in units of 8 on compute capability 3.0 to 12.1 (256 per warp)."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from spillscan.model import Build, Change, Gap, Kernel
 from spillscan.model.symbols import arch_family, natural
 from spillscan.naming import Names
-from spillscan.naming.identity import canonical
-from spillscan.naming.identity.libraries import below_root, library_of
+from spillscan.naming.libraries import below_root, library_of
+from spillscan.naming.symbol import canonical
 from spillscan.output.nouns import count
 
 FEW = 3

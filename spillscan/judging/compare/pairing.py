@@ -22,8 +22,8 @@ from spillscan.judging.compare.metrics import (
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Delta, Effect, Kernel, KernelKey
 from spillscan.model.findings import moved_bounds
-from spillscan.naming.identity.pairs import pair, paired
-from spillscan.naming.identity.renames import Renames
+from spillscan.naming.pairs import pair, paired
+from spillscan.naming.renames import Renames
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}

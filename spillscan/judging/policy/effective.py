@@ -15,7 +15,7 @@ from spillscan.judging.rules import Terms
 from spillscan.model import Finding, Gap, Kernel, Launch
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
-from spillscan.naming.identity import canonical
+from spillscan.naming.symbol import canonical
 from spillscan.occupancy.launches import overruling, settled
 
 DEFAULT = "default"

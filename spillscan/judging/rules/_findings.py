@@ -6,7 +6,7 @@ from msgspec import structs
 
 from spillscan.model import SEVERITIES, Finding, Kernel, Rule, Severity
 from spillscan.model.build import damage
-from spillscan.naming.identity import canonical, digest, source_file
+from spillscan.naming.symbol import canonical, digest, source_file
 
 
 def finding(rule: Rule, message: str, kernel: Kernel, severity: Severity | None = None) -> Finding:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from spillscan.naming.identity import canonical
+from spillscan.naming.symbol import canonical
 from spillscan.reading.binary.elf import FUNC, LARGEST_TABLE, SYMTAB, Elf, Symbol
 from spillscan.reading.binary.window import DamageError, Window
 

@@ -16,7 +16,7 @@ from spillscan.model import Kernel
 from spillscan.model.metrics import BY_NAME, PRINTED, Metric, find_metric
 from spillscan.model.symbols import demangle, namespace
 from spillscan.naming import Key, Names, symbol_of
-from spillscan.naming.identity.symbol import canonical
+from spillscan.naming.symbol import canonical
 from spillscan.output.safe import clip, printable
 from spillscan.reports.page.document import packed
 

@@ -10,8 +10,8 @@ import pytest
 from spillscan import diff, scan
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Change
-from spillscan.naming.identity import canonical
-from spillscan.naming.identity.renames import parse_rename
+from spillscan.naming.renames import parse_rename
+from spillscan.naming.symbol import canonical
 from tests.conftest import FIXTURES, run
 
 RELEASES = ("13.0", "13.5")

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.naming.identity import canonical, source_file, symbol
+from spillscan.naming import symbol
+from spillscan.naming.symbol import canonical, source_file
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 

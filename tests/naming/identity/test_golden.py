@@ -11,7 +11,7 @@ import pytest
 
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.code import SassStats
-from spillscan.naming.identity.pairs import paired
+from spillscan.naming.pairs import paired
 from tests.conftest import FIXTURES, read_any
 from tests.naming.identity import generator
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel, Origin
-from spillscan.naming.identity.libraries import by_library, copies, library_of, whole
-from spillscan.naming.identity.pairs import paired
+from spillscan.naming.libraries import by_library, copies, library_of, whole
+from spillscan.naming.pairs import paired
 from spillscan.reading.binary.images import Place
 from tests.naming.identity.test_pairs import kernel
 

@@ -13,7 +13,7 @@ from spillscan.judging.compare.pairing import diff
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Role, Usage
 from spillscan.model.code import SassStats
 from spillscan.model.local import Group, LocalTraffic
-from spillscan.naming.identity.pairs import Pair, pair
+from spillscan.naming.pairs import Pair, pair
 from tests.naming.identity import generator
 
 ROLES: tuple[Role, ...] = ("entry", "function")

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.model import Kernel
-from spillscan.naming.identity.pairs import paired
-from spillscan.naming.identity.renames import parse_rename
+from spillscan.naming.pairs import paired
+from spillscan.naming.renames import parse_rename
 from spillscan.output.errors import UsageError
 from tests.conftest import FIXTURES, sized
 from tests.naming.identity import generator

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Role, Usage
 from spillscan.model.code import SassStats
-from spillscan.naming.identity.pairs import pair
+from spillscan.naming.pairs import pair
 
 SAXPY, DOT = "_Z5saxpyPfi", "_Z3dotPfS_i"
 LAMBDA, NEXT_LAMBDA = "_Z5applyIZ4hostvEUlfE_EvT_Pf", "_Z5applyIZ4hostvEUlfE0_EvT_Pf"

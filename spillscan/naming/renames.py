@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from spillscan.model import Evidence, Kernel
 from spillscan.model.symbols import UNNAMED, Demangled, Function, arch_family, demangle, spellings
-from spillscan.naming.identity.namesakes import but, digest, grouped, template
-from spillscan.naming.identity.symbol import canonical
+from spillscan.naming.namesakes import but, digest, grouped, template
+from spillscan.naming.symbol import canonical
 from spillscan.output.errors import UsageError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")

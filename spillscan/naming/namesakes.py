@@ -16,7 +16,7 @@ from itertools import chain, compress
 from operator import attrgetter
 
 from spillscan.model import Kernel, Usage
-from spillscan.naming.identity.symbol import source_name
+from spillscan.naming.symbol import source_name
 
 _SHORT = 48
 """Minimum number of instructions; shorter code is often the same in unrelated kernels."""

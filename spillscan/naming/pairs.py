@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
-from spillscan.naming.identity.libraries import by_library
-from spillscan.naming.identity.namesakes import (
+from spillscan.naming.libraries import by_library
+from spillscan.naming.namesakes import (
     Key,
     Pairs,
     aligned,
@@ -26,8 +26,8 @@ from spillscan.naming.identity.namesakes import (
     grouped,
     same_code,
 )
-from spillscan.naming.identity.renames import Match, Renames, renames, stated_renames
-from spillscan.naming.identity.symbol import canonical, source_file
+from spillscan.naming.renames import Match, Renames, renames, stated_renames
+from spillscan.naming.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")
 
