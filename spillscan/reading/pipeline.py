@@ -238,9 +238,9 @@ def reader_for(head: bytes, *, binary: bool = False) -> Reader | None:
 def _text_readers() -> tuple[Reader, ...]:
     """Readers of text, most specific first; the last accepts any."""
     from spillscan.reading import dumps, logs
-    from spillscan.reading.inputs import build_file, ptx, sidecars, snapshot
+    from spillscan.reading.inputs import own_files, ptx, sidecars
 
-    return build_file, ptx, snapshot, sidecars, dumps, logs
+    return own_files, ptx, sidecars, dumps, logs
 
 
 def _member(window: Window, name: str, options: Options) -> Reading:

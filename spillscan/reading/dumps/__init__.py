@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 
-FORMAT = "sass"
-
 HEAD = 1 << 16
 """Bytes at the beginning of an input from which its format is detected."""
 

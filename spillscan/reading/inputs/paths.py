@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from spillscan.builds.checks import is_of_check
 from spillscan.output.errors import InputError
 from spillscan.output.files import is_open_file, refuse_odd
-from spillscan.reading.inputs import build_file, sidecars
+from spillscan.reading.inputs import own_files, sidecars
 from spillscan.reading.inputs.source import Source
 
 _MARK = "/@"
@@ -123,7 +123,7 @@ def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
 
 def with_companions(sources: Sequence[Source]) -> list[Source]:
     """``sources``, sidecars of given cubins, and outputs that run files name."""
-    outputs = dict.fromkeys(output for each in sources for output in build_file.outputs_of(each.uri))
+    outputs = dict.fromkeys(output for each in sources for output in own_files.outputs_of(each.uri))
     expected, known = {realpath(output) for output in outputs}, {realpath(each.uri) for each in sources}
     metadata = [path for each in sources if each.explicit for path in sidecars.beside(each.uri)]
     added = [*metadata, *(output for output in outputs if realpath(output) not in known)]
