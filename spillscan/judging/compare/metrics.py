@@ -188,6 +188,15 @@ def moved_to_shared(change: Change) -> bool:
     return None in sides and fallen and growth(change, "shared_bytes") > 0
 
 
+def ends_spills(change: Change) -> bool:
+    """Whether a kernel that spilled has 0 B of spills now, known for certain and not in shared memory."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.spill_bounds is None or after.spill_bounds is None:
+        return False
+    hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)
+    return sum(before.spill_bounds[0]) > 0 == sum(after.spill_bounds[1]) and not hidden
+
+
 def messages(before: Kernel, after: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(kinds of compiler messages that appeared, kinds that vanished), each in printed order.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spillscan.judging.compare.metrics import moved_to_shared
+from spillscan.judging.compare.metrics import ends_spills
 from spillscan.judging.rules._declared import Check, Found, Terms
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
@@ -167,8 +167,7 @@ def trade(change: Change, terms: Terms) -> str:
     pairs = _blocks(change)
     blocks = "; ".join(_both(effect) for effect in known if effect.blocks and effect.blocks[0] != effect.blocks[1])
     lost = [new for old, new in pairs if new < old]
-    hidden = moved_to_shared(change) or bool(after.sass and after.sass.shared_spills)
-    if lost and spilled and not spills and not hidden and min(lost) >= max(1, terms.limit(MIN_BLOCKS) or 0):
+    if lost and ends_spills(change) and min(lost) >= max(1, terms.limit(MIN_BLOCKS) or 0):
         return f"trades occupancy for spills: {spilled:,} → 0 B, {blocks}"
     launches = all(
         old == 0 < new and effect.launch_source != "bounds" for effect, (old, new) in zip(known, pairs, strict=True)

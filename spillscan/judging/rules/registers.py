@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from spillscan.judging.compare.effects import resident
-from spillscan.judging.compare.metrics import allocated, linked_apart
+from spillscan.judging.compare.metrics import allocated, ends_spills, linked_apart
 from spillscan.judging.rules._declared import Check, Found, Terms, because, threshold, unlinked
 from spillscan.model import Change, Kernel, Launch, Limit, Rule, Usage
 from spillscan.occupancy.devices import WARP_THREADS
@@ -31,8 +31,8 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
 def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     """More registers, with a severity by their effect.
     A note within one allocation unit, or if registers allow as many blocks at every block size; a warning if the known
-    launch loses none, or if registers allow fewer only at some sizes; else an error. A block lost at the known launch
-    is an error of its own (:mod:`spillscan.judging.rules.blocks`).
+    launch loses none, if registers allow fewer only at some sizes, or if spills end and the launch is unknown; else an
+    error. A block lost at the known launch is an error of its own (:mod:`spillscan.judging.rules.blocks`).
     """
     known, most = _known(change), terms.limit(MAX_GROWTH)
     if known is None or most is None or known[1] - known[0] <= most:
@@ -56,6 +56,8 @@ def _grown(change: Change, terms: Terms) -> Iterator[Found]:
         yield Found(f"{text}; keeps {kept}", "warning")
     elif lost and not any(map(all, lost)):
         yield Found(f"{text}; registers allow fewer blocks/SM at some block sizes", "warning")
+    elif not any(effect.blocks for effect in effects) and ends_spills(change):
+        yield Found(f"{text}; its spills end, block size unknown", "warning")
     else:
         yield Found(text)
 
