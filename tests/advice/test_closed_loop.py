@@ -48,7 +48,6 @@ KERNELS = [
     ("operand_forms.cu", "textures"),
     ("smem_spill.cu", "smem_spill_off"),
     ("spill.cu", "spill_f32"),
-    ("spill.cu", "spill_i64"),
     ("sweep.cu", "fft"),
     ("sweep.cu", "gemm"),
 ]
