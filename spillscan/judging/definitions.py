@@ -34,8 +34,6 @@ class Definition(NamedTuple):
     """Path relative to the repository's root, with forward slashes."""
     line: int
     """1-based line of the name."""
-    parameters: int
-    """Number of parameters."""
 
 
 class Definitions:
@@ -53,12 +51,10 @@ class Definitions:
 
         ``source``: file that the kernel was compiled from, whose definitions come first.
         """
-        function = Function(name)
-        found = [each for base, each in self._read(source) if base == function.base] if source else []
-        found = found or self._named.get(function.base, [])
-        known = function.end is not None  # C symbols have no parameters
-        alike = [each for each in found if known and each.parameters == len(function.parameters)] or found
-        return alike[0] if len(alike) == 1 else None
+        wanted = Function(name).base
+        found = [each for base, each in self._read(source) if base == wanted] if source else []
+        found = found or self._named.get(wanted, [])
+        return found[0] if len(found) == 1 else None
 
     @cached_property
     def _named(self) -> Mapping[str, list[Definition]]:
@@ -80,38 +76,25 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
         following = plain.find(MARK, at + len(MARK))
         end = following if following >= 0 else len(plain)
         if found := _declarator(plain, at, end):
-            name, place, parameters = found
+            name, place = found
             line, counted = line + plain.count("\n", counted, place), place
-            yield name, Definition(path, line, parameters)
+            yield name, Definition(path, line)
         at = following
 
 
-def _declarator(text: str, begin: int, end: int) -> tuple[str, int, int] | None:
-    """(name, its offset, number of parameters) of a definition at ``begin``, or ``None``."""
+def _declarator(text: str, begin: int, end: int) -> tuple[str, int] | None:
+    """(name, its offset) of a definition at ``begin``, or ``None``."""
     depth, opened = 0, -1
-    found: tuple[str, int, int] | None = None
+    found: tuple[str, int] | None = None
     for sign in _SIGN.finditer(text, begin, min(end, begin + _LONGEST_HEAD)):
-        at = sign.start()
         if sign[0] == "(":
-            opened = opened if depth else at
+            opened = opened if depth else sign.start()
             depth += 1
         elif sign[0] == ")":
             depth -= 1
             named = None if depth else _NAME.match(text[begin:opened][::-1])
             if named and named[1][::-1] not in _ATTRIBUTES:
-                found = ("" if named[2] else named[1][::-1]), opened - named.end(1), _count(text[opened + 1 : at])
+                found = ("" if named[2] else named[1][::-1]), opened - named.end(1)
         elif not depth:
             return found if found and found[0] and sign[0] == "{" else None
     return None
-
-
-def _count(parameters: str) -> int:
-    """Number of parameters in a list."""
-    text = parameters.strip()
-    if text in ("", "void"):
-        return 0
-    depth = commas = 0
-    for sign in text:
-        depth += (sign in "(<[{") - (sign in ")>]}")
-        commas += sign == "," and not depth
-    return 1 + commas
