@@ -1,7 +1,7 @@
 """Launches in CSV of Nsight Compute: the raw page (one row per launch) or the details page (one row per metric).
 
-ncu writes its table to the stream that the profiled program writes to. A row begins with a quoted number, and the
-header with ``"ID"``; other lines are the program's or messages of ncu (``==PROF==``) and are skipped. A row that is
+ncu writes its table to the stream that the profiled program writes to. The header begins with ``"ID"`` and a row with a
+quoted number; lines without either are the program's or messages of ncu (``==PROF==``) and are skipped. A row that is
 damaged is an error: a launch that is lost silently would change the ranking.
 """
 
@@ -125,17 +125,16 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
     columns: list[str] = []
     units: dict[str, str] = {}
     tables = least = 0
-    for at, cells, unended in _rows(stream, called, errors):
+    for at, cells in _rows(stream, called, errors):
         origin = Origin(input=called, line=at, format="ncu")
-        if cells[0] == "ID" and not (unended and "Kernel Name" not in cells):
+        if cells[0] == "ID":
             columns, units, tables = cells, {}, tables + 1
             needed = _LONG if "Metric Name" in cells else _WIDE
             if missing := next((column for column in needed if column not in cells), None):
                 _damaged(origin, f"the table has no column {missing!r}")
             least = 1 + max(map(cells.index, needed)) if needed is _LONG else len(cells)
         elif not least <= len(cells) <= len(columns):
-            if not unended:
-                _damaged(origin, f"this row of the table has {count(len(cells), 'cell')}, not {len(columns)}")
+            _damaged(origin, f"this row of the table has {count(len(cells), 'cell')}, not {len(columns)}")
         else:
             row = dict(zip(columns, cells, strict=False))
             by_metric = "Metric Name" in row
@@ -159,22 +158,19 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
     return [_launch(*each) for each in found.values()]
 
 
-def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str], bool]]:
-    """(line number, cells, whether program output precedes it on its line) of each row, headers included."""
+def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of each row, headers included; program output without line end may precede it."""
     blocks = (block.removesuffix(b"\n").split(b"\n") for block in stream.lines())
     lines = enumerate((line.removesuffix(b"\r").decode(errors="replace") for block in blocks for line in block), 1)
     begun = False
     for at, line in lines:
         found, origin = _START.search(line), Origin(input=called, line=at, format="ncu")
         if found is not None and (begun or found[0] == '"ID",'):
-            unended = found.start() > 0
-            following = () if unended else (more for _, more in lines)  # a cell may contain line breaks
+            begun, following = True, (more for _, more in lines)  # a cell may contain line breaks
             try:
-                yield at, next(csv.reader(chain([line[found.start() :]], following), strict=True)), unended
-                begun = True
+                yield at, next(csv.reader(chain([line[found.start() :]], following), strict=True))
             except csv.Error as error:
-                if not unended:
-                    _damaged(origin, f"this row of the table cannot be read: {error}")
+                _damaged(origin, f"this row of the table cannot be read: {error}")
         elif line.startswith("==ERROR=="):
             message = f"Nsight Compute says: {printable(line[9:].strip(), 300)}"
             errors.append(Issue(code="profiler-error", message=message, severity="error", origin=origin))
