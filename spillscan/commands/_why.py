@@ -12,7 +12,7 @@ from typing import Any
 
 from spillscan.commands import _answers, _inputs, _issues, _policy
 from spillscan.commands._selection import Selection
-from spillscan.judging.compare.causes import Growth, makers
+from spillscan.judging.compare.causes import Growth, growths
 from spillscan.judging.compare.metrics import metrics_of
 from spillscan.model import Kernel
 from spillscan.model.metrics import find_metric
@@ -47,8 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair])
-    made = [makers(build) for build in builds]
-    found = [Growth(a, b, code.get(id(a)), code.get(id(b)), (made[0](a), made[1](b))) for a, b in pairs]
+    found = growths(pairs, builds[0], builds[1], code)
     reports = [_Report(names.of(each.after.named_by), each) for each in found]
     _answers.answer(
         forms,
@@ -73,7 +72,7 @@ class _Report:
         self.called, self.found = printable(called), found
         sides = metrics_of(found.before), metrics_of(found.after)
         self.metrics = {name: tuple(side.get(name) for side in sides) for name in _METRICS}
-        peaks = [each.peak if each else None for each in found.pressures]
+        peaks = [each.peak if each else None for each in found.codes]
         self.metrics["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 

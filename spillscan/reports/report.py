@@ -196,14 +196,10 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     def growths(self, most: int) -> list[Growth]:
         """Causes of growth of the first ``most`` kernels that grew; those without a known cause are omitted."""
-        from spillscan.judging.compare.causes import Growth, makers
+        from spillscan.judging.compare.causes import growths
 
-        code, old, new = self.details.code, makers(self.base or self.build), makers(self.build)
-        found = [
-            Growth(base, head, code.get(id(base)), code.get(id(head)), (old(base), new(head)))
-            for base, head in ((change.before, change.after) for change in self.grown[:most])
-            if base is not None and head is not None
-        ]
+        pairs = [(each.before, each.after) for each in self.grown[:most] if each.before and each.after]
+        found = growths(pairs, self.base or self.build, self.build, self.details.code)
         return [each for each in found if each.causes]
 
     @property

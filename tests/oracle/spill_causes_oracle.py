@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from spillscan import scan
 from spillscan.advice.causes import Holding, holdings
-from spillscan.judging.compare.causes import causes
+from spillscan.judging.compare.causes import Growth
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
@@ -294,7 +294,7 @@ class Oracle:
                 continue
             self.planted[plant.kind] += 1
             where = f"{'/'.join(source.parts[-3:])} {arch} {after.kernel.short_name}"
-            named = [each.kind for each in causes(before.kernel, after.kernel, before.code, after.code)]
+            named = [each.kind for each in Growth(before.kernel, after.kernel, (before.code, after.code)).causes]
             right = bool(named) and named[0] in NAMES[plant.kind]
             self.first[plant.kind] += right
             self.note(f"  {self.planted.total()} planted: {plant.kind}")

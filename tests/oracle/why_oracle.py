@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spillscan import scan
-from spillscan.judging.compare.causes import Kind, causes
+from spillscan.judging.compare.causes import Growth, Kind
 from spillscan.model import Kernel
 from spillscan.reading.binary.pressure import Pressure, pressures
 from spillscan.reading.binary.records import cubins
@@ -153,7 +153,7 @@ def main() -> int:
                     path = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
                     subprocess.run([*command, "-o", target, source, *side.flags], env=path, check=True)
                     found.append(read(target))
-                kinds = [each.kind for each in causes(found[0][0], found[1][0], found[0][1], found[1][1])]
+                kinds = [each.kind for each in Growth(found[0][0], found[1][0], (found[0][1], found[1][1])).causes]
                 named = plant.kind in kinds
                 total, right, more = total + 1, right + named, more + len(kinds) - named
                 if not named:

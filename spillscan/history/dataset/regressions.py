@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.history.dataset.history import Series, Step, steps
-from spillscan.judging.compare.causes import causes
+from spillscan.judging.compare.causes import Growth
 from spillscan.judging.compare.pairing import changed
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
@@ -162,6 +162,6 @@ def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row])
     for at, each in asked.items():
         name, arch = each.series.canonical, each.series.kernel.key.arch
         before, after = (recorded.get((builds[index].label, name, arch)) for index in (each.last, each.first))
-        if before is not None and after is not None and (shown := causes(before, after, None, None)):
+        if before is not None and after is not None and (shown := Growth(before, after).causes):
             evidence[at] = shown[0].evidence
     return evidence

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -30,8 +30,10 @@ Kind = Literal["bounds", "register-limit", "toolkit", "options", "array", "calls
 Launch bounds; register limit; ptxas version; options; local arrays in memory that was not used for any before; number
 of calls; source lines with more instructions; opcodes of the whole kernel, if nothing else differs.
 """
+Codes = tuple[Pressure | None, Pressure | None]
 Makers = tuple[Maker | None, Maker | None]
 """Makers of the kernel in the older and in the newer build."""
+_SIDES = "older", "newer"
 
 _LIMIT = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
 _WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
@@ -52,17 +54,29 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 class Growth:
-    """Comparison of one kernel before and after: causes, unknowns, and values live at the peak."""
+    """Comparison of one kernel before and after: causes, unknowns, and values live at the peak.
 
-    def __init__(
-        self, before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
-    ) -> None:
-        self.before, self.after = before, after
-        self.pressures = old, new
-        self.causes = causes(before, after, old, new, makers)
-        self.unknown = list(unknowns(before, after, old, new, makers))
-        self.at_peak = more_at_peak(old, new) if old and new else []
+    ``codes``: code of both kernels, if it could be read; ``made``: makers, if more is known than code records.
+    """
+
+    def __init__(self, before: Kernel, after: Kernel, codes: Codes = (None, None), made: Makers = (None, None)) -> None:
+        self.before, self.after, self.codes = before, after, codes
+        old, new = codes
+        if made[0] is None or made[1] is None or made[0].tool != made[1].tool:  # no options that can be compared
+            made = _own(before), _own(after)
+        self.causes = [*_limits(before, after, *made), *_tools(*made), *_arrays(before, after)]
+        """Known differences, the most important first."""
+        if old and new:
+            self.causes += _code((before, after), (old, new))
+        self.causes = self.causes or [*_opcodes(before, after)]
+        self.unknown = [*_unknown(codes, made)]
+        """One line each."""
+
+    @property
+    def at_peak(self) -> list[Moved]:
         """Lines that wrote more of the registers live at the peak than before."""
+        old, new = self.codes
+        return more_at_peak(old, new) if old and new else []
 
     def sentences(self) -> Iterator[str]:
         """Causes, the most important first, with the peaks; unknowns last."""
@@ -74,12 +88,21 @@ class Growth:
 
     def peaks(self) -> Iterator[str]:
         """Peaks of live registers, and the lines that wrote more of them."""
-        peaks = [each.peak for each in self.pressures if each is not None]
+        peaks = [each.peak for each in self.codes if each is not None]
         if len(peaks) == 2:
             words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
             yield f"peak of live registers: {words[0]} → {words[1]}"
         if self.at_peak:
             yield f"more of them written at: {_listed(self.at_peak)}"
+
+
+def growths(
+    pairs: Iterable[tuple[Kernel, Kernel]], base: Build, head: Build, code: Mapping[int, Pressure]
+) -> Iterator[Growth]:
+    """Comparison of each pair of kernels; ``code``: by the ``id`` of the kernel."""
+    made = makers(base), makers(head)
+    for before, after in pairs:
+        yield Growth(before, after, (code.get(id(before)), code.get(id(after))), (made[0](before), made[1](after)))
 
 
 def makers(build: Build) -> Callable[[Kernel], Maker | None]:
@@ -100,38 +123,14 @@ def _own(kernel: Kernel) -> Maker | None:
     return kernel.sass.maker if kernel.sass else None
 
 
-def _comparable(before: Kernel, after: Kernel, makers: Makers | None) -> Makers:
-    """Makers that can be compared: the options of one tool, or what the code of both records."""
-    old, new = makers or (None, None)
-    return (old, new) if old and new and old.tool == new.tool else (_own(before), _own(after))
-
-
-def causes(
-    before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
-) -> list[Cause]:
-    """Known differences, the most important first.
-    ``old`` and ``new``: code of the kernels, if it could be read; ``makers``: of both kernels, if more is known than
-    their code records.
-    """
-    made = _comparable(before, after, makers)
-    found = [*_limits(before, after, *made), *_tools(*made), *_arrays(before, after)]
-    if old is not None and new is not None:
-        found += _code((before, after), (old, new))
-    return found or list(_opcodes(before, after))
-
-
-def unknowns(
-    before: Kernel, after: Kernel, old: Pressure | None, new: Pressure | None, makers: Makers | None = None
-) -> Iterator[str]:
-    """Unknowns, one line each."""
-    both = (("older", old), ("newer", new))
-    if silent := [which for which, each in both if each is None]:
+def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
+    if silent := [which for which, each in zip(_SIDES, codes, strict=True) if each is None]:
         which = "either build" if len(silent) == 2 else f"the {silent[0]} build"
         yield f"live registers, and which lines grew: give a binary of {which} (sm_75 and later)"
-    elif silent := [which for which, each in both if each is not None and not any(each.sources)]:
+    elif silent := [which for which, each in zip(_SIDES, codes, strict=True) if each and not any(each.sources)]:
         which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
         yield f"which lines grew: compile {which} with -lineinfo"
-    if not all(_comparable(before, after, makers)):
+    if not all(made):
         yield "toolkit and options of both builds: cubins of CUDA 13 and later and what `spillscan run` keeps name both"
 
 

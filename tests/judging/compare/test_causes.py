@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spillscan.cli import main
-from spillscan.judging.compare.causes import Kind, causes, makers, more_at_peak, unknowns
+from spillscan.judging.compare.causes import Growth, Kind, makers, more_at_peak
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.build import Unit
 from spillscan.model.code import Maker, SassStats
@@ -94,20 +94,20 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
 
 @pytest.mark.parametrize(("name", "before", "after", "old", "new", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_causes(name: str, before: Kernel, after: Kernel, old: Pressure, new: Pressure, expected: list[Kind]) -> None:
-    assert [each.kind for each in causes(before, after, old, new)] == expected
+    assert [each.kind for each in Growth(before, after, (old, new)).causes] == expected
 
 
 def test_evidence_has_both_values_the_largest_change_first() -> None:
     new = code([(line(6), 4)] * 12 + [(line(7), 4)] * 4)
-    (found,) = causes(kernel(), kernel(), PLAIN, new)
+    (found,) = Growth(kernel(), kernel(), (PLAIN, new)).causes
     assert found.evidence == "instructions by line: k.cu:6 0 → 12, k.cu:5 8 → 0, k.cu:7 0 → 4"
     assert found.lines == ("k.cu:6", "k.cu:5", "k.cu:7")
-    (found,) = causes(kernel(FFMA=30, NOP=2), kernel(FFMA=13, MUFU=1, NOP=5), None, None)
+    (found,) = Growth(kernel(FFMA=30, NOP=2), kernel(FFMA=13, MUFU=1, NOP=5)).causes
     assert found.evidence == "other instructions: FFMA 30 → 13, MUFU 0 → 1"
 
 
 def test_names_the_build_without_code() -> None:
-    said = [next(unknowns(kernel(), kernel(), *sides)) for sides in ((None, PLAIN), (PLAIN, None), (None, None))]
+    said = [Growth(kernel(), kernel(), sides).unknown[0] for sides in ((None, PLAIN), (PLAIN, None), (None, None))]
     assert [each.partition(": ")[2] for each in said] == [
         f"give a binary of {which} (sm_75 and later)"
         for which in ("the older build", "the newer build", "either build")
@@ -120,10 +120,10 @@ def test_lines_that_wrote_more_of_the_peak() -> None:
 
 def test_unknowns() -> None:
     bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage())
-    said = list(unknowns(bare, bare, None, None))
+    found = Growth(bare, bare)
     heads = ["live registers, and which lines grew", "toolkit and options of both builds"]
-    assert [each.split(":")[0] for each in said] == heads
-    assert causes(bare, bare, None, None) == []
+    assert [each.split(":")[0] for each in found.unknown] == heads
+    assert found.causes == []
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,10 @@ def test_options_of_the_commands_are_compared_where_one_tool_compiled_both(
     bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage(), source="k.cu")
     units = [Unit(source="k.cu", command=tuple(words.split())) for words in (old, new)]
     first, second = (makers(Build(kernels=(bare,), units=(unit,)))(bare) for unit in units)
-    assert [each.evidence for each in causes(bare, bare, None, None, (first, second))] == expected
+    found = Growth(bare, bare, made=(first, second))
+    assert [each.evidence for each in found.causes] == expected
     compared = first is not None and second is not None and first.tool == second.tool
-    assert any("toolkit" in each for each in unknowns(bare, bare, None, None, (first, second))) != compared
+    assert any("toolkit" in each for each in found.unknown) != compared
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
