@@ -23,7 +23,7 @@ from spillscan.reading.machine.spillmap import TOP
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
-    from spillscan.reading.machine.live_values import Value
+    from spillscan.reading.machine.liveness import Value
 
 Kind = Literal["copies", "inlined"]
 """Repeated instructions of one line; code inlined at one call."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
+from spillscan.reading.binary.window import Budget, DamageError, Pages, UnopenedError, Window
 from spillscan.reading.inputs import archives, codecs
-from spillscan.reading.inputs.memory import Pages
 from spillscan.reading.inputs.source import kind_of_binary
 
 if TYPE_CHECKING:

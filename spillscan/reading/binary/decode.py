@@ -19,9 +19,9 @@ from spillscan.model import Role
 from spillscan.reading.binary.opcode_tables import Table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Narrow, Wide, Words
-from spillscan.reading.machine import accesses
 from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.function import Analysis, Marked, role_by
+from spillscan.reading.machine.instruction import of_word
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 from spillscan.reading.machine.local import Plain, StackUse
 
@@ -193,7 +193,7 @@ class Decoded:
         registers = np.where(stores, stored, loaded)
         predicated = self.code.guards(touching) != ALWAYS
         columns = (self.code.local(touching), registers, stores, predicated, np.isin(addresses, annotated))
-        local = [*map(accesses.of_word, *(column.tolist() for column in columns))]
+        local = [*map(of_word, *(column.tolist() for column in columns))]
         return Marked(addresses.tolist(), local, moves_of(self.code, rows[~is_local], kinds[~is_local]))
 
     def _stack_uses(self) -> Iterator[tuple[int, StackUse]]:

@@ -17,9 +17,18 @@ from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
-from spillscan.reading.machine.accesses import REGISTER_BYTES
-from spillscan.reading.machine.live_values import SlotAccess, Value, in_registers, in_slots
-from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live, live
+from spillscan.reading.machine.instruction import REGISTER_BYTES
+from spillscan.reading.machine.liveness import (
+    INSTRUCTION,
+    Effects,
+    Graph,
+    Live,
+    SlotAccess,
+    Value,
+    in_registers,
+    in_slots,
+    live,
+)
 
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
 """Mnemonics that copy, or put a constant into a register."""

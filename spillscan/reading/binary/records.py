@@ -21,9 +21,8 @@ from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.function_records import Analyzed, Facts, analyze, facts_of
 from spillscan.reading.binary.images import Damage, Image, Intermediate, Item, Member, Place, Text
-from spillscan.reading.binary.window import DEFAULT, Budget, DamageError, Limits, UnopenedError, Window
+from spillscan.reading.binary.window import DEFAULT, Budget, Buffer, DamageError, Limits, Pages, UnopenedError, Window
 from spillscan.reading.inputs import ptx
-from spillscan.reading.inputs.memory import Buffer, Pages
 
 FORMAT = "binary"
 Record = SassFunction | PortableCode | Issue

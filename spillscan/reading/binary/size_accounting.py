@@ -17,8 +17,7 @@ from typing import NamedTuple
 from spillscan.reading.binary import containers, elf
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.images import Damage, Intermediate, Member, Place
-from spillscan.reading.binary.window import Budget, DamageError, Limits, Window
-from spillscan.reading.inputs.memory import Buffer, Pages
+from spillscan.reading.binary.window import Budget, Buffer, DamageError, Limits, Pages, Window
 
 HOST, OTHER = "host code and data", "other files and packing"
 BETWEEN, DAMAGED = "between sections", "damaged"

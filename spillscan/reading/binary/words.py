@@ -101,7 +101,7 @@ class Wide:
         return column
 
     def local(self, rows: Words) -> Words:
-        """Fields of STL and LDL as one number: see :func:`spillscan.reading.machine.accesses.of_word`."""
+        """Fields of STL and LDL as one number: see :func:`spillscan.reading.machine.instruction.of_word`."""
         low, high = self._lows[rows], self._highs[rows]
         column: Words = low >> 40 << 24 | (high >> 20 & 7 == 3) << 20 | high << 8 & 7 << 17
         column |= high >> 11 & 1 << 16 | low >> 24 & 0xFF

@@ -19,7 +19,7 @@ from spillscan.model.local import NO_TRAFFIC, SourceLine
 from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines
-from spillscan.reading.machine import accesses, flow
+from spillscan.reading.machine import flow
 from spillscan.reading.machine.flow import FARTHEST, KINDS
 from spillscan.reading.machine.function import (
     WORD,
@@ -29,6 +29,7 @@ from spillscan.reading.machine.function import (
     instruction_bytes,
     role_by,
 )
+from spillscan.reading.machine.instruction import of_text
 
 SHOWN = 20
 """Most unknown lines that get their own message; the rest is counted."""
@@ -340,7 +341,7 @@ def _marked(lines: Sequence[Instruction], labels: Mapping[bytes, int]) -> Marked
     moves = [flow.read(address, *operation[:4], labels) for address, operation, *_ in lines if operation[1] in KINDS]
     return Marked(
         [address for address, *_ in rows],
-        [accesses.of_text(*operation) for _, operation, *_ in rows],
+        [of_text(*operation) for _, operation, *_ in rows],
         moves,
         numbers if len(numbers) == len(rows) else None,
         sources if any(sources) else None,

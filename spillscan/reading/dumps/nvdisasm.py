@@ -10,8 +10,8 @@ from spillscan.model.local import SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
 from spillscan.reading.dumps.listing import LOCAL, DumpAccount, Listing, Member, decode, known, lines
-from spillscan.reading.machine.accesses import ANNOTATION
 from spillscan.reading.machine.function import role_by
+from spillscan.reading.machine.instruction import ANNOTATION
 
 FORMAT = "nvdisasm"
 

@@ -9,12 +9,22 @@ from msgspec.structs import replace
 from spillscan.model import Issue, Kernel, LinkRecord, Usage
 from spillscan.output.nouns import count
 from spillscan.reading.logs import messages
-from spillscan.reading.logs.archs import callees_first, without_stack_lines
-from spillscan.reading.logs.interleaved import assign, contradicts, may_own, settle_stacks
 from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, quoted
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.pending import PendingKernel, Run, Section, first_line, shown_by
+from spillscan.reading.logs.pending import (
+    PendingKernel,
+    Run,
+    Section,
+    assign,
+    callees_first,
+    contradicts,
+    first_line,
+    may_own,
+    settle_stacks,
+    shown_by,
+    without_stack_lines,
+)
 from spillscan.reading.logs.records import Records
 from spillscan.reading.logs.steps import Step
 from spillscan.reading.logs.suspicions import CompileTimes, NamelessRecords, Seen, doubt_stack, judge

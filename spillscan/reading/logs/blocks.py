@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
-from spillscan.reading.logs.archs import prints_constant_banks
 from spillscan.reading.logs.messages import Stack, Used
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.pending import shown_by
+from spillscan.reading.logs.pending import prints_constant_banks, shown_by
 from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16

@@ -7,10 +7,17 @@ from itertools import pairwise
 from msgspec import Struct
 
 from spillscan.output.nouns import count, listed
-from spillscan.reading.logs.archs import prints_constant_banks
 from spillscan.reading.logs.issue_log import METRICS, IssueLog, quoted
 from spillscan.reading.logs.messages import Stack
-from spillscan.reading.logs.pending import NO_USAGE, PendingKernel, Run, Section, Suspicion, first_line
+from spillscan.reading.logs.pending import (
+    NO_USAGE,
+    PendingKernel,
+    Run,
+    Section,
+    Suspicion,
+    first_line,
+    prints_constant_banks,
+)
 
 _REASONS: dict[Suspicion, str] = {
     "foreign": "the properties of another function stand before its registers line",

@@ -23,8 +23,8 @@ from spillscan.model import Role
 from spillscan.model.code import WarpRole
 from spillscan.model.local import NO_TRAFFIC, AccessClass, LocalAccess, LocalTraffic, SourceLine, Traffic, traffic
 from spillscan.reading.machine import local, loops
-from spillscan.reading.machine.accesses import Access
 from spillscan.reading.machine.flow import Flow, Move
+from spillscan.reading.machine.instruction import Access
 from spillscan.reading.machine.local import StackUse
 from spillscan.reading.machine.loops import Line
 

@@ -1,16 +1,20 @@
 """Liveness of general registers at each instruction of a function: those that are read later, before they are
-overwritten.
+overwritten; and the values in them and in spill slots, with the instruction that makes each.
 
 Standard backward dataflow over the function's blocks (Aho, Lam, Sethi, Ullman, "Compilers", 9.2.5); a call is an edge
 into its callee and back. A guarded definition may not be executed and ends no live range; nvdisasm (``-plr``) ends it
 at block boundaries, and so shows fewer live registers before one. The stack pointer R1 is live until control leaves, as
 in nvdisasm.
+
+A value is traced back, by address, through its uninterrupted live range to the last instruction that wrote it. If that
+only copies, or puts a constant in, and another one writes it later in the range, the value is carried by a loop and
+made by the other one. Code need not run in the order of its addresses: the result is a heuristic, not a proof.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -154,3 +158,71 @@ def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) 
                     queued[each] = 1
                     work.append(each)
     return out
+
+
+STACK_POINTER = 1
+
+
+class Value(NamedTuple):
+    """Value in one register, or in one word of a spill slot."""
+
+    row: int
+    """Row of the instruction that makes it."""
+    spilled: bool
+    """Whether it is in a spill slot."""
+
+
+class SlotAccess(NamedTuple):
+    """Store or load of a spill slot."""
+
+    row: int
+    """Row of its instruction."""
+    store: bool
+    slots: tuple[tuple[int, int], ...]
+    """Words accessed: part of the function, and offset from the stack pointer."""
+
+
+def in_registers(live: Live, effects: Effects, row: int, copies: Callable[[int], bool]) -> Iterator[Value]:
+    """Values in registers at an instruction. ``copies``: whether an instruction only copies, or puts a constant in.
+    Registers that no known instruction writes are left out."""
+    for register in _numbers(live.sets[row]):
+        if register != STACK_POINTER and (made := _maker(live, effects, register, row, copies)) is not None:
+            yield Value(made, False)
+
+
+def in_slots(
+    live_slots: Iterable[tuple[int, int]],
+    accesses: Sequence[SlotAccess],
+    live: Live,
+    effects: Effects,
+    row: int,
+    copies: Callable[[int], bool],
+) -> Iterator[Value]:
+    """Values in slots at an instruction: those of the registers that were stored there last, by address."""
+    stores: dict[tuple[int, int], tuple[int, int]] = {}
+    for access in accesses:
+        if access.store:
+            data = [register for register in _numbers(effects.read[access.row]) if register != STACK_POINTER]
+            for slot, register in zip(access.slots, data[-len(access.slots) :], strict=False):
+                if access.row <= row or slot not in stores:
+                    stores[slot] = access.row, register
+    for slot in live_slots:
+        if slot in stores:
+            stored, register = stores[slot]
+            made = _maker(live, effects, register, stored, copies)
+            yield Value(stored if made is None else made, True)
+
+
+def _maker(live: Live, effects: Effects, register: int, row: int, copies: Callable[[int], bool]) -> int | None:
+    """Row of the instruction that makes a register's value; ``None`` if unknown."""
+    begin, end = live.range(register, row)
+    writing = [at for at in range(begin, end) if effects.written[at] >> register & 1]
+    if not writing:
+        return None
+    last = max((at for at in writing if at <= row), default=writing[0])
+    further = (at for at in writing if at > row and not copies(at))
+    return next(further, last) if copies(last) else last
+
+
+def _numbers(registers: int) -> list[int]:
+    return [register for register in range(registers.bit_length()) if registers >> register & 1]

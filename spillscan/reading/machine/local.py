@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from spillscan.model.local import AccessClass
 from spillscan.reading import grammar
-from spillscan.reading.machine.accesses import REGISTER_BYTES, Access
+from spillscan.reading.machine.instruction import REGISTER_BYTES, Access
 
 
 class Plain(NamedTuple):

@@ -13,7 +13,7 @@ from lark import Token
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
 from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.machine import accesses
+from spillscan.reading.machine.instruction import of_text
 from tests.conftest import sized
 from tests.reading.dumps import lexemes
 from tests.reading.dumps.conftest import Read
@@ -44,7 +44,7 @@ class TestFixtures:
             assert dict(function.stats.opcodes) == dict(tree.opcodes)
             found = [(a.address, a.store, a.bytes, a.form, a.slot) for a in function.stats.local.accesses]
             wanted = [
-                (address, store, width, *accesses.of_text(b"", b"LDL", b"", f" [{''.join(inside)}]".encode(), b"")[2:4])
+                (address, store, width, *of_text(b"", b"LDL", b"", f" [{''.join(inside)}]".encode(), b"")[2:4])
                 for address, store, width, inside in tree.local
             ]
             assert found == wanted

@@ -6,13 +6,13 @@ import pytest
 
 from spillscan.model.code import SassFunction
 from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.machine import accesses
+from spillscan.reading.machine.instruction import of_text
 from tests.reading.dumps.test_cuobjdump import END, HEAD
 
 
 @pytest.mark.parametrize("offset", [1 << 24, 1 << 70, -(1 << 70)])
 def test_an_offset_that_no_instruction_holds_is_not_understood(offset: int) -> None:
-    access = accesses.of_text(b"", b"LDL", b"", f" R4, [R1+{offset:#x}]".encode(), b"")
+    access = of_text(b"", b"LDL", b"", f" R4, [R1+{offset:#x}]".encode(), b"")
     assert (access.form, access.slot) == ("unknown", None)
 
 

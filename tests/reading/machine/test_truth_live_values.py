@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.reading.machine.live_values import SlotAccess, Value, in_registers, in_slots
-from spillscan.reading.machine.liveness import Effects, Live
+from spillscan.reading.machine.liveness import Effects, Live, SlotAccess, Value, in_registers, in_slots
 from tests.reading.machine.test_liveness import sets
 
 Rows = list[set[int]]
