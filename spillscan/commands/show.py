@@ -181,11 +181,8 @@ def source_lines(
     accesses = {access.address // INSTRUCTION: access for access in stats.local.accesses}
     hot = {row for row, access in accesses.items() if access.kind == "spill"} or {pressure.peak.address // INSTRUCTION}
     shown = sorted({near for row in hot for near in range(row - _AROUND, row + _AROUND + 1) if 0 <= near < code.rows})
-    slots = {
-        (access.address, access.store): slot.name
-        for slot in spillmap.slots(stats.local)
-        for access in (*slot.stores, *slot.loads)
-    }
+    slots = spillmap.slots(stats.local)
+    slot_of = spillmap.slot_numbers(slots)
     live = pressure.live.counts
     width = max(map(len, (code.texts[row] for row in shown)), default=0)
     last, at = -1, None
@@ -204,7 +201,7 @@ def source_lines(
         what = ""
         if access is not None:
             name = "spill" if access.kind == "spill" else f"local ({access.kind})"
-            what = f"{name} {'store' if access.store else 'load'} {slots[access.address, access.store]}"
+            what = f"{name} {'store' if access.store else 'load'} {slots[slot_of[access.address, access.store]].name}"
         loop = "?" if depth is None else str(depth or "")
         yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.texts[row]:{width}}  {what}".rstrip()
     if last + 1 < code.rows:

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spillscan.model.findings import CodeChange, Hunk, Moved
-from spillscan.model.metrics import BY_NAME
-from spillscan.output.nouns import count, size
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports.report import Report
@@ -97,27 +96,3 @@ def said(moved: Sequence[Moved]) -> str:
     """``FFMA 8 → 16, LDG 4 → 6, 2 more``."""
     shown = [f"{name} {before:,} → {after:,}" for name, before, after in moved[:_OPCODES]]
     return ", ".join(shown + [f"{len(moved) - _OPCODES:,} more"] * (len(moved) > _OPCODES))
-
-
-_GROWN = 5
-"""Families named in the line on code growth."""
-
-
-def code_bytes(report: Report) -> Iterator[str]:
-    """Growth of the machine code, and the families that cause it; nothing if a kernel's size is unknown."""
-    code_bytes = BY_NAME["code_bytes"].get
-    assert code_bytes is not None
-    grown = Counter[str]()
-    for change in report.changes:
-        values = [0 if side is None else code_bytes(side) for side in (change.before, change.after)]
-        if values[0] is None or values[1] is None:
-            return
-        grown[report.names.base(change.kernel.named_by)] += values[1] - values[0]
-    if total := sum(grown.values()):
-        yield f"machine code {size(total, '+')}: {_largest(grown)}"
-
-
-def _largest(grown: Counter[str]) -> str:
-    ranked = sorted(((name, each) for name, each in grown.items() if each), key=lambda pair: (-abs(pair[1]), pair[0]))
-    listed = ", ".join(f"{name} {size(each, '+')}" for name, each in ranked[:_GROWN])
-    return listed + (f", {count(len(ranked) - _GROWN, 'more family', 'more families')}" if len(ranked) > _GROWN else "")

@@ -50,7 +50,6 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(report.changes)
-    yield from code_changes.code_bytes(report)
     yield from code_changes.text_lines(report, style)
     states = Counter[str](change.state for change in report.changes)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,6 +52,15 @@ def slots(local: LocalTraffic) -> list[Slot]:
         )
     ]
     return sorted(found, key=lambda slot: (slot.kind != "spill", -slot.depth))
+
+
+def slot_numbers(found: Iterable[Slot]) -> dict[tuple[int, bool], int]:
+    """Number of each access's slot, by the address of the access and whether it stores."""
+    return {
+        (access.address, access.store): number
+        for number, slot in enumerate(found)
+        for access in (*slot.stores, *slot.loads)
+    }
 
 
 def registers_of(registers: int | None, code: SassStats) -> str:

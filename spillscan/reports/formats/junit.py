@@ -14,7 +14,7 @@ from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_NAME, family_of, fields_of, message_of, name_of, one_of_a_kind
+from spillscan.reports.words import LONGEST_NAME, fields_of, message_of, name_of, one_of_a_kind
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
@@ -51,7 +51,6 @@ def _suite(
 ) -> Iterator[str]:
     failures = skipped = 0
     cases: list[str] = []
-    kernels = _worst_families_first(kernels, report, found)
     for kernel, name in zip(kernels, _case_names(kernels, report.names), strict=True):
         mine = found.get(id(kernel), [])
         severe = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
@@ -69,21 +68,6 @@ def _suite(
     yield f"  <testsuite name={_attribute(arch)} {counts}>\n"
     yield from cases
     yield "  </testsuite>\n"
-
-
-def _worst_families_first(kernels: list[Kernel], report: Report, found: dict[int, list[Finding]]) -> list[Kernel]:
-    """Kernels by family, those with most findings first; unchanged order if there are no findings."""
-    if not found:
-        return kernels
-    number: Counter[str] = Counter()
-    families = [family_of(kernel, report.names) for kernel in kernels]
-    for kernel, family in zip(kernels, families, strict=True):
-        number[family] += len(found.get(id(kernel), ()))
-    first: dict[str, int] = {}
-    for at, family in enumerate(families):
-        first.setdefault(family, at)
-    order = sorted(range(len(kernels)), key=lambda at: (-number[families[at]], first[families[at]], at))
-    return [kernels[at] for at in order]
 
 
 def _input(report: Report) -> Iterator[str]:

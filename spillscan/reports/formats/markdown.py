@@ -32,11 +32,12 @@ from spillscan.reports.words import (
     alike,
     baseline_line,
     copy_number,
+    fails,
     gap_lines,
     name_of,
     place_text,
     summary,
-    way_markdown,
+    way_facts,
 )
 
 FORMAT = "markdown"
@@ -164,8 +165,7 @@ def _diff(report: Report) -> Iterator[str]:
 
 def _mark(report: Report) -> str:
     """Emoji for the result of the gate: failed, warnings, or passed."""
-    failing = any(at_least(each.severity, report.fail_on) for each in report.open_findings)
-    return "❌" if failing or report.gaps else "⚠️" if _severe(report.open_findings) else "✅"
+    return "❌" if fails(report) or report.gaps else "⚠️" if _severe(report.open_findings) else "✅"
 
 
 def _with_gaps(report: Report, verdict: str) -> str:
@@ -245,7 +245,9 @@ def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
     lines = []
     for way in ways:
         lines.append(f"- **{_name(report, way.kernel)}**")
-        lines += [f"  - {line}" for line in way_markdown(way, but=_fix(way))]
+        for heading, text in way_facts(way):
+            if text != _fix(way):
+                lines.append(f"  - {heading}: {code(text, len(text)) if heading == 'next' else words(text)}")
     yield from _folded_list("next steps", lines)
 
 

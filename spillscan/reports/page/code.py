@@ -11,13 +11,13 @@ from typing import Any
 
 from spillscan.model import Kernel, symbols
 from spillscan.model.code import MOST_REGISTERS, CodeText
-from spillscan.model.local import NO_TRAFFIC, AccessClass, LocalAccess, SourceLine
+from spillscan.model.local import NO_TRAFFIC, LocalAccess, SourceLine
 from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
 from spillscan.reading.machine.liveness import INSTRUCTION
-from spillscan.reports.page.columns import Texts
+from spillscan.reports.page.columns import Texts, letter
 
 POINTS = 400
 """Most points of a curve; in longer kernels, a point is the maximum of several instructions."""
@@ -80,10 +80,6 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
     }
 
 
-_KINDS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
-"""Letter of each access class; uppercase for stores."""
-
-
 def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Sources) -> dict[str, Any]:
     """Source next to machine code.
 
@@ -96,12 +92,8 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
     said = code.texts if code else [names[rank] if rank < len(names) else "?" for rank in ranks]
     depths = code.depths if code else [None] * len(held.sources)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
-    slots = {slot: number for number, slot in enumerate(each.name for each in spillmap.slots(local))}
-    of_slot = {
-        (access.address, access.store): slots[slot.name]
-        for slot in spillmap.slots(local)
-        for access in (*slot.stores, *slot.loads)
-    }
+    slots = spillmap.slots(local)
+    slot_of = spillmap.slot_numbers(slots)
     accesses = {each.address: each for each in local.accesses}
     texts, places = Texts(), Texts()
     lines: dict[str, dict[int, float]] = {}
@@ -111,15 +103,14 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
         for file, line in chain:
             lines.setdefault(file, {}).setdefault(line, 0.0)
         access = accesses.get(row * INSTRUCTION)
-        kind = "" if access is None else _KINDS[access.kind]
         rows.append(
             (
                 texts.number(printable(said[row], _LONGEST_PLACE)),
                 live,
                 depths[row],
                 places.number(json.dumps([[file, line] for file, line in chain])),
-                kind.upper() if access is not None and access.store else kind,
-                -1 if access is None else of_slot.get((access.address, access.store), -1),
+                letter(access) if access else "",
+                slot_of[access.address, access.store] if access else -1,
             )
         )
     for heavy in local.lines:
@@ -132,7 +123,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
         "text": texts.texts,
         "places": numbered,
         **dict(zip(("op", "live", "depth", "place", "kind", "slot"), columns, strict=True)),
-        "slots": [printable(name, _LONGEST_PLACE) for name in slots],
+        "slots": [printable(slot.name, _LONGEST_PLACE) for slot in slots],
         "defined": _defined(code, local.accesses) if code else [],
         "more": len(held.sources) - len(shown),
         "files": [

@@ -13,6 +13,7 @@ from typing import Any
 
 from spillscan.judging.places import source_of
 from spillscan.model import Kernel
+from spillscan.model.local import LocalAccess
 from spillscan.model.metrics import BY_NAME, PRINTED, Metric, find_metric
 from spillscan.model.symbols import demangle, namespace
 from spillscan.naming import Key, Names, symbol_of
@@ -164,6 +165,11 @@ def _base_of(path: str) -> str:
 def shown_arch(arch: str | None) -> str | None:
     """Target as shown in tables."""
     return None if arch is None else clip(arch, LONGEST_ARCH)
+
+
+def letter(access: LocalAccess) -> str:
+    """Class of an access as a letter: spill, array, frame, helper, unknown; uppercase for stores."""
+    return access.kind[0].upper() if access.store else access.kind[0]
 
 
 class Texts:

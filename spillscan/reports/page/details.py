@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, get_args
 
 from spillscan.model import Kernel
@@ -20,13 +19,12 @@ from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
-from spillscan.reports.page.columns import Texts
+from spillscan.reports.page.columns import Texts, letter
 
 MARKS = 1000
 """Positions along the strip; in longer kernels, a mark covers all accesses at its position."""
 LISTED = 60
 """Slots and sentences listed; the rest is counted."""
-_LETTERS: dict[AccessClass, str] = {"spill": "s", "array": "a", "frame": "f", "helper": "h", "unknown": "u"}
 _DEEPEST = 9
 
 
@@ -78,18 +76,13 @@ def _instruction_bytes(stats: SassStats) -> int:
 def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[str], most: int) -> dict[str, Any]:
     """Marks of a spill map, one for all accesses of the same class, direction, depth and position."""
     unit = max(_instruction_bytes(stats), -(-_strip_bytes(stats) // most))
-    slot_of = {
-        (access.address, access.store): number
-        for number, slot in enumerate(islice(slots, LISTED))
-        for access in (*slot.stores, *slot.loads)
-    }
+    slot_of = spillmap.slot_numbers(slots[:LISTED])
     lines = {place: number for number, place in enumerate(places)}
     found: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
     for access in stats.local.accesses:
-        letter = _LETTERS[access.kind].upper() if access.store else _LETTERS[access.kind]
         depth = "?" if access.depth is None else str(min(access.depth, _DEEPEST))
         about = slot_of.get((access.address, access.store), -1), lines.get(spillmap.where(access.source), -1)
-        found.setdefault((access.address // unit, letter, depth), []).append(about)
+        found.setdefault((access.address // unit, letter(access), depth), []).append(about)
     keys = sorted(found)
     slot_and_line = [
         [of.pop() if len(of := set(each)) == 1 else -1 for each in zip(*found[key], strict=True)] for key in keys
