@@ -203,11 +203,6 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return words(self.values.require_archs)
 
     @property
-    def driver_release(self) -> str | None:
-        """CUDA release whose drivers must accept all PTX."""
-        return self.values.driver_release
-
-    @property
     def strict(self) -> bool:
         """Whether anything that was not understood counts as a gap."""
         return any(layer.strict for layer in self.layers)

@@ -31,9 +31,7 @@ from spillscan.model import (
 from spillscan.model.code import SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
 from spillscan.model.metrics import METRICS, find_metric
-from spillscan.occupancy.devices import runs_on
 from spillscan.occupancy.launches import LaunchMap, parse_launch
-from spillscan.output.errors import UsageError
 
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "sm_120")
 LAUNCHES = [None, *(parse_launch(f"*={launch}") for launch in ("32", "96", "256", "512,16384", "1024"))]
@@ -292,23 +290,6 @@ def test_devices_are_those_asked_for() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("arch", "device", "runs"),
-    [
-        ("sm_80", "A100", True),
-        ("sm_80", "sm_86", True),
-        ("sm_86", "sm_80", False),
-        ("sm_80", "H100", False),
-        ("sm_90a", "H200", True),
-        ("sm_100a", "sm_103", False),
-        ("sm_100f", "sm_103", True),
-        ("sm_999", "H100", False),
-    ],
-)
-def test_code_runs_where_it_can(arch: str, device: str, runs: bool) -> None:
-    assert runs_on(arch, device) == runs
-
-
 class Bounds:
     """What kernels' launch bounds say, by registers: the only thing in which the two sides differ here."""
 
@@ -336,11 +317,6 @@ def test_changed_launch_bounds_leave_the_launch_open(
     ).findings
     assert [each.rule for each in found] == ["register-growth" if expected is None else "blocks-lost"]
     assert ("launch bounds" in found[0].message) == (expected is not None)
-
-
-def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(UsageError):
-        runs_on("sm_80", "H900")
 
 
 def test_where_barriers_are_unknown_blocks_may_be_open() -> None:

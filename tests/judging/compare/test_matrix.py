@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from spillscan.judging.compare.matrix import matrix, spread
+from spillscan.judging.compare.matrix import matrix
 from spillscan.model import Build, Kernel, LaunchBounds
 from tests.naming.identity.test_pairs import kernel
 
@@ -57,13 +57,6 @@ def test_a_function_is_no_kernel_of_another_arch() -> None:
     builds = [build(of("a", 1), replace(of("a", 2, K90), role="function"))]
     assert len(matrix(builds, ["v"], ["registers"]).rows) == 2
     assert [(each.build, each.arch) for each in matrix(builds, ["v"], []).columns] == [(0, "sm_80"), (0, K90)]
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"), [([], 0), ([None], 0), ([5], 0), ([5, None, 2], 3), ([None, 7, 7], 0), ([0, 9], 9)]
-)
-def test_spread(values: list[int | None], expected: int) -> None:
-    assert spread(values) == expected
 
 
 def test_ranks_and_values() -> None:

@@ -122,21 +122,6 @@ def test_config_shows_where_each_value_comes_from() -> None:
     assert origins["spill: error"] == "default"
 
 
-@pytest.mark.usefixtures("project")
-def test_config_shows_what_holds_for_one_kernel() -> None:
-    symbol = "_ZN5model7softmaxIfEEvPKT_PS1_i"
-    for arch, line in (("sm_90a", "max_registers: 40"), ("sm_80", "max_registers: 128")):
-        assert line in here("config", "--kernel", symbol, "--arch", arch).stdout.decode().splitlines()
-
-
-@pytest.mark.usefixtures("project")
-def test_an_entry_that_is_overruled_is_not_in_force() -> None:
-    text = here("config", "--set", "max_registers=64").stdout.decode()
-    assert "max_registers: 64" in text
-    assert "max_registers: 40" not in text
-    assert "softmax" not in text
-
-
 KERNELS = [
     Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), role="entry", usage=Usage())
     for symbol in ("a", "b", "gemm", "x")
