@@ -124,33 +124,32 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
     found: dict[tuple[str, ...], tuple[dict[str, str], Origin, list[_Field]]] = {}
     columns: list[str] = []
     units: dict[str, str] = {}
-    tables = least = 0
+    tables, least, by_metric = 0, 0, False
     for at, cells in _rows(stream, called, errors):
         origin = Origin(input=called, line=at, format="ncu")
         if cells[0] == "ID":
-            columns, units, tables = cells, {}, tables + 1
-            needed = _LONG if "Metric Name" in cells else _WIDE
+            columns, units, tables, by_metric = cells, {}, tables + 1, "Metric Name" in cells
+            needed = _LONG if by_metric else _WIDE
             if missing := next((column for column in needed if column not in cells), None):
                 _damaged(origin, f"the table has no column {missing!r}")
-            least = 1 + max(map(cells.index, needed)) if needed is _LONG else len(cells)
-        elif not least <= len(cells) <= len(columns):
+            least = 1 + max(map(cells.index, needed)) if by_metric else len(cells)
+            continue
+        if not least <= len(cells) <= len(columns):
             _damaged(origin, f"this row of the table has {count(len(cells), 'cell')}, not {len(columns)}")
-        else:
-            row = dict(zip(columns, cells, strict=False))
-            by_metric = "Metric Name" in row
-            if (units or by_metric) and not (row["ID"] and row["Kernel Name"]):
-                _damaged(origin, "this row of the table names no kernel or has no ID")
-            if not units and not by_metric:
-                if row["ID"]:
-                    _damaged(origin, "the row of units is missing")
-                units = row
-                continue
-            key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
-            fields = found.setdefault(key, (row, origin, []))[2]
-            if by_metric and row["Metric Name"]:  # else what a rule of ncu says
-                fields.append((row["Metric Name"], row["Metric Value"], row["Metric Unit"], at))
-            elif not by_metric:
-                fields += [(name, row[name], units[name], at) for name in columns if name in _PRINTED]
+        row = dict(zip(columns, cells, strict=False))
+        if not units and not by_metric:
+            if row["ID"]:
+                _damaged(origin, "the row of units is missing")
+            units = row
+            continue
+        if not (row["ID"] and row["Kernel Name"]):
+            _damaged(origin, "this row of the table names no kernel or has no ID")
+        key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
+        fields = found.setdefault(key, (row, origin, []))[2]
+        if by_metric and row["Metric Name"]:  # else what a rule of ncu says
+            fields.append((row["Metric Name"], row["Metric Value"], row["Metric Unit"], at))
+        elif not by_metric:
+            fields += [(name, row[name], units[name], at) for name in columns if name in _PRINTED]
     names = [[name for name, *_ in fields] for _, _, fields in found.values()]
     if any(len(each) > len(names[-1]) and each[: len(names[-1])] == names[-1] for each in names):
         _, origin, _ = [*found.values()][-1]

@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from spillscan.advice.profile.launches import ProfiledLaunch
 from spillscan.model import Build, Issue, Kernel
+from spillscan.model.symbols import natural
 from spillscan.naming import alone
-from spillscan.occupancy.devices import device, runs_on
+from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -118,18 +119,13 @@ def _for_device(kernels: Sequence[Kernel], on: str | None) -> list[Kernel]:
     """Kernels that the driver would load: those of the nearest arch that runs on the device."""
     if on is None:
         return list(kernels)
-    ranks = [_rank(kernel.key.arch, on) for kernel in kernels]
-    nearest = max(filter(None, ranks), default=None)
-    pairs = zip(kernels, ranks, strict=True)
-    return [kernel for kernel, rank in pairs if kernel.key.arch is None or (rank and rank == nearest)]
-
-
-def _rank(arch: str | None, on: str) -> tuple[tuple[int, int], str] | None:
-    """Rank of an arch on a device, the nearest highest; ``None`` if its code does not run there."""
+    archs = {kernel.key.arch for kernel in kernels if kernel.key.arch}
     try:
-        return (device(arch).version, arch) if arch and runs_on(arch, on) else None
-    except UsageError:  # an arch or device that this release does not know
-        return ((0, 0), arch) if arch and arch.rstrip("af") == on else None
+        running = [arch for arch in archs if runs_on(arch, on)]
+    except UsageError:  # a device that this release does not know
+        running = [arch for arch in archs if arch.rstrip("af") == on]
+    nearest = max(running, key=natural, default=None)
+    return [kernel for kernel in kernels if kernel.key.arch in (None, nearest)]
 
 
 def _differ(kernels: Sequence[Kernel]) -> bool:
