@@ -10,7 +10,6 @@ from spillscan.commands import _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build, Issue
 from spillscan.output.nouns import count
-from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -80,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _with_code(build: Build) -> Build:
     """The build with machine code for kernels from binaries."""
+    from spillscan.reading.binary.fetch import texts_of
+
     texts = texts_of(build.kernels)
     return replace(
         build,

@@ -112,8 +112,6 @@ def sweep(folder: str, is_draft: Callable[[str], bool], older_than_seconds: floa
 _DRAFT = f"{DRAFT}report-"
 _YOUNG_SECONDS = 60
 """Seconds; a younger draft may not be locked yet."""
-_WRITTEN_CHARACTERS = 1 << 15
-"""Characters written at a time; few enough that the memory is reused."""
 
 
 _KINDS = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFCHR: "device"}
@@ -320,16 +318,8 @@ def _copy(pieces: Iterable[str | bytes], file: TextIO) -> None:
     """Write pieces that are all text, or all UTF-8 bytes."""
     raw = getattr(file, "buffer", None)  # absent from a notebook's standard output
     file.flush()
-    batch: list[str] = []
-    characters = 0
     for piece in pieces:
         if isinstance(piece, bytes) and raw is not None:
             raw.write(piece)
-            continue
-        batch.append(piece if isinstance(piece, str) else piece.decode())
-        characters += len(piece)
-        if characters >= _WRITTEN_CHARACTERS:
-            file.writelines(batch)
-            batch.clear()
-            characters = 0
-    file.write("".join(batch))
+        else:
+            file.write(piece if isinstance(piece, str) else piece.decode())

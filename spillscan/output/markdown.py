@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from spillscan.output.safe import printable
 
@@ -80,21 +80,11 @@ def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterat
 
 def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
     """``lines`` as a collapsed section. The title must be our own text, never from a log."""
-    yield f"<details><summary>{title}</summary>"
-    yield ""
-    yield from lines
-    yield ""
-    yield "</details>"
+    yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def within(lines: Iterable[str], most_bytes: int) -> tuple[list[str], int]:
     """(first lines that fit into ``most_bytes`` with their newlines, number of lines left out)."""
-    kept: list[str] = []
-    left_out = size = 0
-    for line in lines:
-        size += len(line.encode()) + 1
-        if size > most_bytes or left_out:
-            left_out += 1
-        else:
-            kept.append(line)
-    return kept, left_out
+    whole = list(lines)
+    fitting = sum(size <= most_bytes for size in accumulate(len(line.encode()) + 1 for line in whole))
+    return whole[:fitting], len(whole) - fitting

@@ -12,15 +12,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from spillscan.output.safe import clip, printable
-
-if TYPE_CHECKING:
-    from typing import Self
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 MARKED = "\x1b[1;33m"
@@ -63,7 +60,7 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
     terminal = to_terminal and stream.isatty()
     dumb = os.environ.get("TERM") == "dumb"
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
-    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb and _acts_on_colors()))
+    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb))
     width = columns(PLAIN_WIDTH) if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
     ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
     return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
@@ -100,17 +97,6 @@ def _plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_PLAINLY, _plainly)
-
-
-def _acts_on_colors() -> bool:
-    """Whether the console interprets escape sequences; Windows' does after a request."""
-    if sys.platform != "win32":
-        return True
-    import ctypes
-
-    console, mode = ctypes.windll.kernel32, ctypes.c_ulong()
-    output = console.GetStdHandle(-11)
-    return bool(console.GetConsoleMode(output, ctypes.byref(mode)) and console.SetConsoleMode(output, mode.value | 4))
 
 
 def say(lines: Iterable[str]) -> None:
@@ -153,9 +139,8 @@ def table(
     that adapt to the remaining width. A row of one cell is a heading across all columns. With ``caption``, columns with
     equal cells in many rows move to a line above.
     """
-    named = [cells[0] for cells, _ in rows if not _is_heading(cells, header)]
-    fits = any(callable(name) for name in named)
     shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
+    fits = any(callable(cells[0]) for cells in shown)
     grid = [[printable(_in_room(cell, _WANTED_NAME)) for cell in cells] for cells in shown]
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
@@ -176,8 +161,8 @@ def table(
     if fits:
         others = [max(map(len, column)) for column in list(zip(*grid, strict=True))[1:]]
         room = style.width - sum(others) - 2 * len(others)
-        for row, name in zip(grid[1:], named, strict=True):
-            row[0] = printable(_in_room(name, max(room, _SMALLEST_NAME)))
+        for row, cells in zip(grid, shown, strict=True):
+            row[0] = printable(_in_room(cells[0], max(room, _SMALLEST_NAME)))
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
     also = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
@@ -260,7 +245,7 @@ _PAUSE_SECONDS = 0.1
 _LONGEST_NAME = 30
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """A progress line in bytes; does nothing if standard error is not a terminal."""
 
     def __init__(self, doing: str) -> None:
@@ -296,9 +281,6 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

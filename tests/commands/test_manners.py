@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import csv
-import ctypes
 import io
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 
 from spillscan import commands
 from spillscan.cli import main
 from spillscan.commands.completion import _actions
-from spillscan.output import records, terminal
+from spillscan.output import records
 from spillscan.output.terminal import style_of
 from tests.conftest import FIXTURES, ROOT, run, sized
 
@@ -331,26 +328,3 @@ def test_json_is_utf_8_whatever_the_terminal_shows() -> None:
     words = [sys.executable, "-m", "spillscan", "scan", "-f", "markdown", "fixtures/demo/head.log"]
     done = subprocess.run(words, capture_output=True, env=environment, cwd=ROOT, check=True)
     assert "spillscan" in done.stdout.decode("utf-8")
-
-
-@pytest.mark.parametrize("obeys", [False, True])
-def test_a_console_of_windows_is_asked_for_colors(obeys: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Kernel32:
-        """What a console of Windows answers."""
-
-        modes: ClassVar[list[int]] = []
-
-        def GetStdHandle(self, number: int) -> int:  # noqa: N802
-            return -number
-
-        def GetConsoleMode(self, handle: int, mode: object) -> bool:  # noqa: N802
-            return handle == 11
-
-        def SetConsoleMode(self, handle: int, mode: int) -> bool:  # noqa: N802
-            self.modes.append(mode)
-            return obeys
-
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=Kernel32()), raising=False)
-    assert terminal._acts_on_colors() is obeys
-    assert Kernel32.modes[-1] & 4, "ENABLE_VIRTUAL_TERMINAL_PROCESSING"
