@@ -127,7 +127,7 @@ def _inlined(code: Pressure, row: int, values: Sequence[Value], live: int, tree:
         registers,
         max(registers, live - registers if call_of(row) == line else 0),  # the caller's values may wait in memory
         (line,),
-        f"code inlined at {line} holds {count(registers, 'register')}, computed at {made}",
+        f"code inlined at {line} keeps {count(registers, 'register')}, computed at {made}",
         f"use __noinline__ for the function called at {line}",
     )
 
@@ -147,7 +147,7 @@ def causes(
     ``built``: the kernel as compiled for a trial, which may tell more about its register limit.
     """
     if kernel.saves_for_callers:
-        yield "it saves registers for its callers (callee-saved)"
+        yield "it saves callee-saved registers"
     if for_debugger(kernel):
         yield DEBUG_BUILD
     elif limit := _limit(built or kernel):
@@ -216,7 +216,7 @@ def _limiting(kernel: Kernel, limit: int) -> str:
     possible = here is not None and threads <= here.max_threads_per_block
     if possible and here is not None and register_cap(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
-    return f"launch bounds of {count(threads, 'thread')} with a minimum of blocks, or __maxnreg__, limit it to"
+    return f"launch bounds of {count(threads, 'thread')} with minimum blocks, or __maxnreg__, limit it to"
 
 
 def limit_of(kernel: Kernel) -> int | None:

@@ -62,7 +62,7 @@ def commands(path: str) -> list[Command]:
         return [Command(each.command, each.folder, each.source, each.object) for each in calls]
     try:
         if os.path.getsize(path) > _MOST_BYTES:
-            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "give the folder of one project")
+            raise InputError(f"{path} is larger than {_MOST_BYTES:,} bytes", "pass the build folder of one project")
         with open(path, "rb") as file:
             data = file.read()
         if b"\\u0000" in data:
@@ -76,7 +76,7 @@ def commands(path: str) -> list[Command]:
     by_object = {each.object or each.source: each for each in (_command(entry, top) for entry in entries) if each}
     if not by_object:
         raise InputError(
-            f"{path} names no compilation of CUDA code, of {len(entries):,}", "give the one of the CUDA code"
+            f"{path} has no CUDA source among {len(entries):,} entries", "pass the database of the CUDA code"
         )
     return list(by_object.values())
 

@@ -109,9 +109,9 @@ def gaps(held: Mapping[str, Archs], wanted: Sequence[str], release: str | None) 
         origin = Origin(input=name, format="binary") if name else None
         if lacking := archs.for_driver(release).lacks(wanted):
             have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
-            message = f"no code for {', '.join(lacking)}, which the policy requires; it has {have}"
+            message = f"no code for {', '.join(lacking)} (required by the policy); it has {have}"
             yield Gap(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
         if release and (new := archs.too_new(release)):
             listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
-            message = f"{listed}; drivers of CUDA {release} take PTX ISA {ISA_OF_RELEASE[release]} and older"
+            message = f"{listed}; drivers of CUDA {release} accept PTX ISA up to {ISA_OF_RELEASE[release]}"
             yield Gap(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))

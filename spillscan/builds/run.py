@@ -43,7 +43,7 @@ exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:
     """Run ``command``, and record it in the run file ``path``."""
     if shutil.which(command[0]) is None:
-        raise UsageError(f"cannot run {command[0]}: no such command", "check its spelling and PATH")
+        raise UsageError(f"cannot run {command[0]}: command not found", "check its spelling and PATH")
     target = Target(path)
     target.check()
     os.makedirs(place := cache_folder("runs"), exist_ok=True)  # a killed run's folder remains there

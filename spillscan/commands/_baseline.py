@@ -167,7 +167,7 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} records {missing[0].rule} of {_named(missing)}, which this input does not report"
+            message = f"{self.path} records {missing[0].rule} of {_named(missing)}; this input does not report it"
             found.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return found
 
@@ -195,7 +195,7 @@ def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     policy = _policy.policy_of(arguments)
     path, baseline = policy.values.baseline, None
     if path is None and os.path.lexists(DEFAULT_FILE):
-        complain(f"{DEFAULT_FILE} is not read: give --baseline {DEFAULT_FILE}, or name it in the policy (`baseline:`)")
+        complain(f"{DEFAULT_FILE} is not used; pass --baseline {DEFAULT_FILE}, or set `baseline:` in the policy")
     words = again(arguments, inputs)
     if path is not None:
         baseline = only(read(path, words), arguments.arch)
@@ -217,12 +217,12 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
         path = _policy.policy_of(_without_base(arguments)).values.baseline
     text = None if path is None else base.text(path, LONGEST_BYTES)
     if not has_policy and text is None:
-        complain(f"the merge base with {base.revision} has neither policy nor baseline: this change's own files count")
+        complain(f"the merge base with {base.revision} has neither policy nor baseline; using this change's own files")
         return gate(_without_base(arguments), inputs)
     if path is not None and text is None:
         raise UsageError(
             f"--baseline-from: the merge base with {base.revision!r} ({base.commit[:12]}) has no {path}",
-            "merge the baseline first, in a change checked with --baseline alone",
+            "merge the baseline first; check that change with --baseline alone",
         )
     baseline = own = None
     if path is not None and text is not None:

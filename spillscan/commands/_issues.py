@@ -55,7 +55,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
     name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({more_gaps:,} more)" if more_gaps else ""
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
-    fix = known.fix.rstrip(".") if known else "a newer release of spillscan found it and explains it"
+    fix = known.fix.rstrip(".") if known else "a newer release of spillscan explains it"
     raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
 
 

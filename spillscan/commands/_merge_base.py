@@ -25,17 +25,17 @@ class MergeBase:
         self.revision = revision
         if revision.startswith("-") or not revision:
             raise UsageError(
-                f"{OPTION}: {revision!r} is not a git revision", "give a branch, tag or commit: origin/main"
+                f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit: origin/main"
             )
         top = self._asked("rev-parse", "--show-toplevel")
         if top is None:
-            raise UsageError(f"{OPTION}: this folder is in no git repository", "give --baseline alone")
+            raise UsageError(f"{OPTION}: not in a git repository", "pass --baseline alone")
         self.top = top.decode(errors="surrogateescape").rstrip("\n")
         self.prefix = (self._asked("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
         if self._asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
-            raise UsageError(f"{OPTION}: HEAD has no commit yet", "give --baseline alone")
+            raise UsageError(f"{OPTION}: HEAD has no commit yet", "pass --baseline alone")
         if self._asked("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
-            raise UsageError(f"{OPTION}: git knows no {revision!r} here", f"git fetch it, or {_DEEPER}")
+            raise UsageError(f"{OPTION}: unknown revision {revision!r}", f"git fetch it, or {_DEEPER}")
         base = self._asked("merge-base", "HEAD", revision)
         if base is None:
             shallow = self._asked("rev-parse", "--is-shallow-repository") == b"true\n"
@@ -67,7 +67,7 @@ class MergeBase:
         )
         for _ in range(_MOST_LINKS):
             if wanted.startswith("../") or wanted == "..":
-                raise UsageError(f"{OPTION}: {path} is outside of the repository", "name a file in it")
+                raise UsageError(f"{OPTION}: {path} is outside the repository", "name a file in it")
             at, mode = self._first(wanted)
             if mode == "160000":
                 raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "keep it in this repository")
@@ -75,10 +75,10 @@ class MergeBase:
                 break
             target = (self._asked("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
             if target.startswith("/"):
-                raise UsageError(f"{OPTION}: {path} is a link out of the repository", "keep the file in it")
+                raise UsageError(f"{OPTION}: {path} links to a file outside the repository", "keep the file in it")
             wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
         else:
-            raise UsageError(f"{OPTION}: {path} leads through too many links", "name the file itself")
+            raise UsageError(f"{OPTION}: {path} follows too many links", "name the file itself")
         if mode is None:
             return None
         if mode == "040000":

@@ -61,7 +61,7 @@ def add_rename(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OLD=NEW",
-        help="pair renamed kernels: two globs with as many stars, such as 'flash::*=fa3::*'; repeatable",
+        help="pair renamed kernels: two globs with the same number of stars, such as 'flash::*=fa3::*'; repeatable",
     )
 
 

@@ -125,14 +125,14 @@ def _check_call(arguments: argparse.Namespace) -> None:
         for option in (option for option, given in without.items() if given):
             raise UsageError(f"{option} does not apply to a table", f"leave {option} or --by arch out")
     elif len(arguments.inputs) == 1:
-        raise UsageError("a diff needs two builds", "give BASE and HEAD, or --by arch")
+        raise UsageError("a diff needs two builds", "pass BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:
         raise UsageError(
             count(len(arguments.inputs), "build"),
-            "give BASE and HEAD; --by arch makes a table, `spillscan history` a past",
+            "pass BASE and HEAD; for more builds, use --by arch or `spillscan history`",
         )
     elif arguments.metric:
-        raise UsageError("--metric chooses the metrics of a table", "add --by arch")
+        raise UsageError("--metric applies only to the table of --by arch", "add --by arch")
 
 
 def _by_arch(arguments: argparse.Namespace) -> int:

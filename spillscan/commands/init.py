@@ -46,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0; 1 if the tried job fails, 2 if the build cannot be read or the job has placeholders."""
     inputs = _inputs.inputs_or_left(arguments.inputs)
     if not inputs:
-        raise UsageError("no build is recorded", "first: spillscan run -- COMMAND, for each step of the build")
+        raise UsageError("no build is recorded", "run `spillscan run -- COMMAND` for each build step first")
     build = _inputs.scan(inputs)
     commands = tuple(map(_one_command, arguments.build)) or tuple(dict.fromkeys(_recorded(inputs)))
     if not commands:
-        raise UsageError("no build command is recorded", "record it: spillscan run -- COMMAND; or give --build")
+        raise UsageError("no build command is recorded", "run `spillscan run -- COMMAND`, or pass --build")
     job = jobs.Job(
         commands=commands,
         install=arguments.install or jobs.installed_from() or "<SPILLSCAN>",

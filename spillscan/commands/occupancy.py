@@ -96,9 +96,9 @@ def run(arguments: argparse.Namespace) -> int:
         _of_build(arguments, forms)
         return 0
     if not first:
-        raise UsageError("no device is named", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
+        raise UsageError("no device", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
     if others:
-        raise UsageError(f"unexpected argument {others[0][:60]}", "name one device, or inputs without figures")
+        raise UsageError(f"unexpected argument {others[0][:60]}", "pass one device, or inputs without values")
     vars(arguments).update(_set(arguments.settings))
     found = _answer(arguments, *resolve(first))
     _answers.answer(

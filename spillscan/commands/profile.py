@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0; exit status 2 if the profile or the build cannot be read."""
     forms = _answers.forms_of(arguments)
     if arguments.profile == "-" and "-" in arguments.inputs:
-        raise UsageError("standard input is both profile and build", "give one of them as a file")
+        raise UsageError("standard input cannot be both profile and build", "pass one of them as a file")
     launches, issues = read_profiles(expand([arguments.profile]))
     build = _inputs.scan(arguments.inputs) if arguments.inputs else None
     chosen = _select(matched(launches, build), arguments.arch, arguments.kernel)

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no command to run", "write spillscan run -- make")
     for folder in arguments.also:
         if not os.path.isdir(folder):
-            raise UsageError(f"--also {folder}: no such folder", "make it first")
+            raise UsageError(f"--also {folder}: no such folder", "create it first")
     path = os.path.abspath(arguments.output or record.NAME)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise UsageError(

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 say([f"  in the code of {printable(names.of(kernel.caller))}:"])
             say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
         elif source:
-            say(["  its machine code cannot be read again: give the binary itself, of sm_75 or later"])
+            say(["  its machine code cannot be read again; pass the binary itself (sm_75 or later)"])
     _issues.report_issues(build.issues)
     return 0
 
@@ -125,13 +125,13 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
         f" ({count(spill.load_bytes, 'byte')}); "
         f"evidence: {local.evidence}"
     )
-    for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "not known")):
+    for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "unknown")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
             stored = f"{count(other.stores, 'store')} ({count(other.store_bytes, 'byte')})"
             yield f"  {name}: {stored}, {count(other.loads, 'load')} ({count(other.load_bytes, 'byte')})"
     for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
-        yield f"  {'by weight' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
+        yield f"  {'by cost' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
     for sentence in spillmap.sentences(local):
         yield f"  {sentence}"
     slots = spillmap.slots(local)

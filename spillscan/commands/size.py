@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments, of_files=True)
     alone = next((level for level in arguments.by if level in _ALONE), "")
     if alone and (arguments.base or len(arguments.by) > 1):
-        raise UsageError(f"--by {alone} is a table of its own", "leave --base and other groups out")
+        raise UsageError(f"--by {alone} cannot be combined with --base or other groups", "leave them out")
     if alone and any(form.name == "html" for form in forms):
-        raise UsageError("the page is a treemap of sizes", f"leave --by {alone} out")
+        raise UsageError(f"the HTML page does not support --by {alone}", f"leave --by {alone} out")
     issues: list[Issue] = []
     wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
     base = _weighed(arguments.base, wanted, issues)
@@ -150,7 +150,7 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
             text=lambda each: size(each.saved_stored_bytes),
         ),
     ]
-    return Table(columns=columns, rows=found, notes=notes, empty="no code stands there twice")
+    return Table(columns=columns, rows=found, notes=notes, empty="no duplicated code")
 
 
 def _gpus(files: Iterable[Archs]) -> Table[Any]:

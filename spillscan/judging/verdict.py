@@ -69,7 +69,7 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
     if build.kernels and policy.values.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
         if kernels < policy.values.expect_kernels:
-            message = f"{count(kernels, 'kernel')} where at least {policy.values.expect_kernels:,} are expected"
+            message = f"{count(kernels, 'kernel')}, expected at least {policy.values.expect_kernels:,}"
             yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels and (policy.require_archs or policy.values.driver_release):
         yield from coverage.gaps(coverage.of_build(build), policy.require_archs, policy.values.driver_release)

@@ -78,8 +78,8 @@ def static_shared(kernel: Kernel) -> int | None:
     return 0 if whole and usage.shared_bytes is None else usage.shared_bytes
 
 
-_COUNTED = "as the compiler counted: each instruction once"
-_TREE = "of a kernel and of its callees together, bytes per thread, where callees are shown"
+_COUNTED = "as reported by the compiler; each instruction counted once"
+_TREE = "of a kernel and of its callees together, bytes per thread, if the input shows callees"
 _TEXTS = {
     "registers": ("registers", "32-bit registers per thread"),
     "stack_bytes": ("stack", "stack frame, bytes per thread; a stack frame alone is not a spill"),
@@ -88,11 +88,11 @@ _TEXTS = {
     "spill_load_bytes": ("spill loads", f"bytes per thread that spill loads read, {_COUNTED}"),
     "cumulative_spill_store_bytes": ("call spill stores", f"spill stores {_TREE}"),
     "cumulative_spill_load_bytes": ("call spill loads", f"spill loads {_TREE}"),
-    "local_bytes": ("local", "local memory (`lmem`), bytes per thread, where the tool prints it"),
+    "local_bytes": ("local", "local memory (`lmem`), bytes per thread, if the tool prints it"),
     "shared_bytes": ("shared", "static shared memory, bytes per block, without the driver's reserve"),
     "constant_bytes": (
         "cmem",
-        "constant banks and their bytes; none where the tool prints no banks at all (sm_90 and later)",
+        "constant banks and their bytes; unknown if the tool prints no banks (sm_90 and later)",
     ),
     "barriers": ("barriers", "named barriers per block"),
     "textures": ("textures", "texture references, or indirect textures"),
@@ -100,30 +100,29 @@ _TEXTS = {
     "samplers": ("samplers", "sampler references"),
     "spill_bytes": (
         "spills",
-        "spill stores and loads, bytes per thread: as the compiler counted, else as the code shows",
+        "spill stores and loads, bytes per thread; as reported by the compiler, else from the code",
     ),
-    "resident_blocks": ("blocks/SM", "blocks that are resident on an SM, where the launch is known"),
-    "active_warps": ("warps/SM", "warps that are resident on an SM, where the launch is known"),
+    "resident_blocks": ("blocks/SM", "resident blocks per SM, if the launch is known"),
+    "active_warps": ("warps/SM", "resident warps per SM, if the launch is known"),
     "footprint_bytes": ("GPU memory", "local memory that the stack reserves on the whole GPU"),
     "dynamic_shared_bytes": (
         "dynamic shared",
-        "dynamic shared memory, bytes per block, where the compiler wrote it beside the code",
+        "dynamic shared memory, bytes per block, if the compiler wrote it next to the code",
     ),
     "compile_ms": (
         "compile time",
-        "whole milliseconds that ptxas took, where it prints them (12.8 and later); never the same twice, and never "
-        "compared",
+        "milliseconds that ptxas took, if it prints them (12.8 and later); varies between runs, so never compared",
     ),
     "spills_in_loops": ("spills in loops", "spill instructions inside loops"),
-    "spill_loop_depth": ("spill loop depth", "loops around the spill instruction that stands deepest"),
+    "spill_loop_depth": ("spill loop depth", "loop depth of the innermost spill instruction"),
     "live_registers": (
         "live registers",
-        "most general registers that are live at once (`nvdisasm -plr`, `scan --with live`); never compared",
+        "peak number of live general registers (`nvdisasm -plr`, `scan --with live`); never compared",
     ),
-    "setmaxnreg": ("setmaxnreg", "instructions that give a warp another number of registers (`setmaxnreg`)"),
+    "setmaxnreg": ("setmaxnreg", "number of `setmaxnreg` instructions"),
     "role_registers": (
         "registers of role",
-        "registers per thread that warps have from their `setmaxnreg` on; roles by that number, from 1",
+        "registers per thread of a warp role after its `setmaxnreg`; roles are numbered from 1, fewest registers first",
     ),
     "shared_spills": ("spills to shared", "accesses to shared memory that ptxas annotates as spills"),
     "code_bytes": ("code", "bytes of machine code, to the end of the last instruction"),
@@ -184,7 +183,7 @@ def _code(name: str, rank: int, get: Callable[[SassStats], Any], since: int | No
     def value(kernel: Kernel) -> Any:
         return None if kernel.sass is None or not kernel.sass.instructions else get(kernel.sass)
 
-    about = f"{about}, where the machine code was read"
+    about = f"{about}, if the machine code was read"
     return Metric(name=name, label=label, about=about, rank=rank, source="code", since=since, get=value, **more)
 
 
@@ -192,7 +191,7 @@ def _local(kind: AccessClass, prefix: str, label: str, what: str) -> Iterator[Me
     """Metrics of the accesses to one class of local memory: bytes, and instructions. Bytes of spills are printed."""
     for way, moved in (("store", f"to {what}"), ("load", f"from {what}")):
         if kind != "spill":
-            text = f"{label} {way}s", f"bytes per thread that {way}s move {moved}, each instruction once"
+            text = f"{label} {way}s", f"bytes per thread that {way}s move {moved}, each instruction counted once"
             yield _code(f"{prefix}_{way}_bytes", 72, _traffic(kind, f"{way}_bytes"), text=text)
         text, rank = (f"{label} {way} instr.", f"{way} instructions {moved}"), 71 if kind == "spill" else 73
         yield _code(f"{prefix}_{way}s", rank, _traffic(kind, f"{way}s"), text=text)
@@ -254,7 +253,7 @@ _DERIVED = (
     *_local("spill", "spill", "spill", "spill slots"),
     *_local("array", "array", "array", "arrays in local memory"),
     *_local("frame", "frame", "frame", "frames of callees, stack arguments and saved registers"),
-    *_local("unknown", "unclassified", "other local", "local memory that is none of these"),
+    *_local("unknown", "unclassified", "other local", "unclassified local memory"),
 )
 
 METRICS = tuple(sorted((*PRINTED, *_DERIVED), key=attrgetter("rank")))

@@ -88,10 +88,10 @@ def parse_yaml(text: str, name: str) -> Node:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"{name}:{mark.line + 1}" if mark else name
-            broken = UsageError(f"{place}: broken YAML: {error.problem or error.context}")
+            broken = UsageError(f"{place}: invalid YAML: {error.problem or error.context}")
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, int(error.position)) + 1
-            broken = UsageError(f"{name}:{line}: broken YAML: {error.reason}")
+            broken = UsageError(f"{name}:{line}: invalid YAML: {error.reason}")
     raise broken
 
 
@@ -113,7 +113,7 @@ class _Composer:
         while not isinstance(event := next(self._events), self._yaml.StreamEndEvent):
             documents += 1
             if documents > 1:
-                raise UsageError(f"{self._place(event)}: a second document begins here", "keep one in a file")
+                raise UsageError(f"{self._place(event)}: second YAML document", "keep one document per file")
             first = next(self._events)
             root = self._node(first, self._place(first), 0)
             next(self._events)
@@ -127,16 +127,16 @@ class _Composer:
         if isinstance(event, self._yaml.ScalarEvent):
             return Node(_scalar(event, place), place, event.value)
         if depth > DEPTH:
-            raise UsageError(f"{place}: nested too deep", f"at most {DEPTH} levels are read")
+            raise UsageError(f"{place}: nested too deep", f"use at most {DEPTH} levels")
         if isinstance(event, self._yaml.MappingStartEvent) and event.tag in (None, "!", _TAG + "map"):
             return Node(self._mapping(depth), place)
         if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):
             return Node(self._sequence(depth), place)
-        raise UsageError(f"{place}: the tag {event.tag} is not read", "write a plain value")
+        raise UsageError(f"{place}: unsupported YAML tag {event.tag}", "write a plain value")
 
     def _refuse_anchor(self, event: Any) -> None:
         if getattr(event, "anchor", None):
-            raise UsageError(f"{self._place(event)}: anchors and aliases are not read", "write the value out")
+            raise UsageError(f"{self._place(event)}: YAML anchors and aliases are not supported", "write the value out")
 
     def _mapping(self, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
@@ -144,7 +144,7 @@ class _Composer:
             place = self._place(key)
             self._refuse_anchor(key)
             if not isinstance(key, self._yaml.ScalarEvent):
-                raise UsageError(f"{place}: a key must be a word")
+                raise UsageError(f"{place}: a key must be a plain word")
             if key.value in found:
                 raise UsageError(f"{place}: {described(key.value)} appears twice", f"first at {found[key.value].place}")
             found[key.value] = self._node(next(self._events), place, depth + 1)
@@ -166,7 +166,7 @@ def _scalar(event: Any, place: str) -> str | int | float | bool | None:
     if kind in ("", "!", "str"):
         return text
     if kind not in _SCALARS or not _SCALARS[kind].fullmatch(text):
-        raise UsageError(f"{place}: {text[:40]!r} is not read as {ascii(tag)[1:-1]}", "write a plain value")
+        raise UsageError(f"{place}: {text[:40]!r} is not a valid {ascii(tag)[1:-1]}", "write a plain value")
     if kind == "null":
         return None
     if kind == "bool":

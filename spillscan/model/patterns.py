@@ -47,7 +47,9 @@ class Pattern(Struct, frozen=True):
 def compiled(pattern: str) -> Pattern:
     """``pattern`` prepared for matching. Raises :class:`~spillscan.UsageError` for a regular expression."""
     if pattern.startswith("re:"):
-        raise UsageError(f"{pattern[:60]!r}: regular expressions are not read", "write a glob: *, ?, [abc], [!abc]")
+        raise UsageError(
+            f"{pattern[:60]!r}: regular expressions are not supported", "write a glob: *, ?, [abc], [!abc]"
+        )
     if pattern and not pattern.strip("*"):
         return Pattern("", None)
     closed, last, rest = pattern.rpartition("]")

@@ -213,15 +213,15 @@ def build_of(data: bytes) -> Build:
     try:
         found = _decoded(data)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("nested too deep") from None
     for module in found.portable:
         if module.bytes < 0:
-            raise ValueError(f"{module.bytes} bytes of {module.form}")
+            raise ValueError(f"impossible size of {module.form}: {module.bytes} bytes")
     stats = found.stats or StatsJson()
     if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
-        raise ValueError(f"it has lost its `{'issues' if found.issues is None else 'stats'}`")
+        raise ValueError(f"missing key `{'issues' if found.issues is None else 'stats'}`")
     if stats.kernels + stats.functions > len(found.kernels):
-        raise ValueError(f"it holds {count(len(found.kernels), 'kernel')} of {stats.kernels + stats.functions:,}")
+        raise ValueError(f"it contains {count(len(found.kernels), 'kernel')} of {stats.kernels + stats.functions:,}")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues or ())),
@@ -276,7 +276,7 @@ def _kernel(found: KernelJson) -> Kernel:
 def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
     for threads, most in () if bounds is None else ((bounds.max_threads, 1024), (bounds.required_threads, 1 << 32)):
         if threads is not None and not 1 <= threads <= most:
-            raise ValueError(f"launch bounds of {threads} threads")
+            raise ValueError(f"impossible launch bounds: {threads} threads")
     return bounds
 
 
@@ -284,7 +284,7 @@ def _launch(launch: Launch | None) -> Launch | None:
     if launch is not None:
         counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
         if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
-            raise ValueError(f"a launch of {launch.threads_per_block} threads, which is impossible")
+            raise ValueError(f"impossible launch: {launch.threads_per_block} threads per block")
     return launch
 
 
@@ -296,17 +296,17 @@ def sass_of(found: SassJson) -> SassStats:
     moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
     moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.weight, each.depth or 0)]
     if not all(0 <= line.share <= 1 for line in found.lines):
-        raise ValueError("a share outside of 0 to 1")
+        raise ValueError("a share outside 0 to 1")
     set_to = [number for role in found.roles for number in (role.address, role.registers) if number is not None]
     for number in (*places, *moved, *set_to):
         if number < 0:
-            raise ValueError(f"{number} where a number of 0 or more is expected")
+            raise ValueError(f"expected a number ≥ 0, got {number}")
     groups = tuple((Group(g.kind, g.store, g.bytes, g.depth, not g.own), g.count) for g in found.local)
     local = LocalTraffic(kept=groups, kept_lines=found.lines, evidence=found.evidence, flow=found.flow, frame=frame)
     total, spill = local.total, local.spill
     sums = (total.stores, total.loads, spill.stores, spill.loads)
     if sums != (found.stl_count, found.ldl_count, found.spill_store_count, found.spill_load_count):
-        raise ValueError("counts of local-memory accesses that do not add up")
+        raise ValueError("inconsistent counts of local-memory accesses")
     return copied(
         SassStats,
         found,

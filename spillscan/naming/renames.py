@@ -95,9 +95,9 @@ def parse_rename(text: str) -> tuple[str, str]:
     """Parse ``OLD=NEW``, two globs; raise :class:`~spillscan.UsageError` if their numbers of stars differ."""
     old, sign, new = text.partition("=")
     if not old or not sign or not new:
-        raise UsageError(f"{text!r} does not name two kernels", "write OLD=NEW")
+        raise UsageError(f"{text!r} is not a pair of kernel names", "write OLD=NEW")
     if old.count("*") != new.count("*"):
-        raise UsageError(f"{text!r}: OLD and NEW have different numbers of stars", "write as many * in NEW as in OLD")
+        raise UsageError(f"{text!r}: OLD and NEW have different numbers of stars", "use the same number of * in both")
     return old, new
 
 

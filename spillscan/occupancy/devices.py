@@ -255,14 +255,14 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         every = devices()
         same = [known for known in every if known.version[0] == major]
         near = min(same, key=lambda known: abs(known.version[1] - minor), default=None)
-        span = f"known are {every[0].target} to {every[-1].target}"
+        span = f"known: {every[0].target} to {every[-1].target}"
         known = f"nearest known: {near.target} ({near.compute_capability})" if near else span
         raise UsageError(
             f"unknown compute capability {major}.{minor} ({name})", f"{known}; `spillscan explain devices` lists all"
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
-        raise UsageError(f"unknown target {name!r}", f"targets with -{suffix} begin at {since}; try sm_{major}{minor}")
+        raise UsageError(f"unknown target {name!r}", f"suffix '{suffix}' needs {since} or later; try sm_{major}{minor}")
     return _read(file)
 
 

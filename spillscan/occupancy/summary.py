@@ -95,7 +95,7 @@ def clusters(occupancy: Occupancy, cluster_blocks: int, multiprocessors: int | N
     """
     device = occupancy.configuration.device
     if not device.clusters and cluster_blocks != 1:
-        raise UsageError(f"{device.target} has no clusters", "they begin at sm_90")
+        raise UsageError(f"{device.target} has no clusters", "clusters need sm_90 or later")
     if not 1 <= cluster_blocks <= LARGEST_BLOCKS:
         raise UsageError(f"cluster must be 1 to {LARGEST_BLOCKS} blocks, not {cluster_blocks}")
     counted = min(COUNTED_BLOCKS_PER_SM, occupancy.resident_blocks)

@@ -179,16 +179,16 @@ class Target(Struct, frozen=True):
             return
         real = os.path.realpath(folder or os.curdir)
         if not os.path.isdir(real):
-            raise UsageError(f"cannot write {self.path}: no such folder: {folder}", "make it first")
+            raise UsageError(f"cannot write {self.path}: no such folder: {folder}", "create it first")
         if not os.path.isabs(folder):
             parts = folder.split(os.sep)
             climbs = next((index for index, part in enumerate(parts) if part not in ("", os.curdir, os.pardir)), None)
             top = os.path.realpath(os.path.join(os.curdir, *(parts if climbs is None else parts[:climbs])))
             if os.path.commonpath([top, real]) != top:
-                raise UsageError(f"{folder} is a link to {real}", "name that folder itself if you mean it")
+                raise UsageError(f"{folder} is a link to {real}", "if that is intended, pass the target folder")
         aim = os.path.realpath(os.path.join(real, name))
         if os.path.dirname(aim) != real:
-            raise UsageError(f"{self.path} is a link to {aim}", "name that file itself if you mean it")
+            raise UsageError(f"{self.path} is a link to {aim}", "if that is intended, pass the target file")
 
     def write(self, text: str) -> None:
         """Write ``text`` atomically."""
@@ -299,7 +299,7 @@ def _form(text: str, names: Sequence[str]) -> Form:
         return Form(name, None)
     target = Target.parse(path)
     if target is None:
-        raise UsageError(f"{text!r} names no file", f"write {name}:FILE, or {name} for standard output")
+        raise UsageError(f"{text!r} has no file name", f"write {name}:FILE, or {name} for standard output")
     target.check()
     return Form(name, target)
 

@@ -152,7 +152,9 @@ def _read(each: Source, options: Options, watch: Callable[[int], None] | None, s
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
     if not each.explicit and each.uri.endswith(OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
-        return unreadable(each.uri, InputError(f"{each.uri} is empty: its compilation was cut off", "build it again"))
+        return unreadable(
+            each.uri, InputError(f"{each.uri} is empty: its compilation was interrupted", "build it again")
+        )
     try:
         with each.open(watch) as stream:
             before, kind = stream.state(), kind_of_binary(stream.head())
@@ -286,5 +288,5 @@ def still_portable(modules: Sequence[PortableCode], kernels: Iterable[Kernel]) -
             symbols.update(dict.fromkeys(symbol for symbol in module.kernels or () if symbol not in compiled))
     for name, symbols in alone.items():
         if symbols:
-            stand = count(len(symbols), "kernel stands", "kernels stand")
-            yield _issue("ptx-only", f"{stand} in it as PTX alone: {next(iter(symbols))} …", name)
+            stand = count(len(symbols), "kernel exists", "kernels exist")
+            yield _issue("ptx-only", f"{stand} only as PTX: {next(iter(symbols))} …", name)

@@ -142,7 +142,7 @@ class _Worker:
             code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
             self._process = 0
             how = f"was killed by signal {-code}" if code < 0 else "failed"
-            what = f"{self._failure}: a process that had a part of it {how}"
+            what = f"{self._failure}: a worker process {how}"
             raise SpillscanError(what, "check that the machine has enough memory") from None
         if isinstance(message, Exception):
             raise message

@@ -149,12 +149,12 @@ def by_name_mark(place: Place | None) -> str:
 
 
 def lines_of(finding: Finding, report: Report) -> str:
-    """``by weight 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty without lines."""
+    """``lines by cost: 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
     found = heaviest(finding, report.tree)[:TOP]
     shares = (f"{share_text(place.share or 0)} at {place.text}" for place in found)
-    return printable(f"by weight {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
+    return printable(f"lines by cost: {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
 
 
 def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:

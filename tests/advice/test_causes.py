@@ -74,7 +74,7 @@ def test_groups(made: list[Made], expected: list[tuple[str, int, int, tuple[str,
 def test_inlined_code_is_named_by_its_call() -> None:
     (found,) = holdings(code([("IMAD", 1, line, 0) for line in range(4)], 0, inlined=True), NO_TRAFFIC, Tree())
     assert (found.kind, found.registers, found.fewer, found.lines) == ("inlined", 4, 4, ("k.cu:90",))
-    assert found.cause == "code inlined at k.cu:90 holds 4 registers, computed at k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
+    assert found.cause == "code inlined at k.cu:90 keeps 4 registers, computed at k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
 
 
 def spilling(
@@ -101,7 +101,7 @@ def spilling(
         ),
         (
             spilling(limit=40, threads=64),
-            "launch bounds of 64 threads with a minimum of blocks, or __maxnreg__, limit it to 40 registers",
+            "launch bounds of 64 threads with minimum blocks, or __maxnreg__, limit it to 40 registers",
         ),
         (spilling("-arch sm_90", limit=40), "__maxnreg__(40) limits it to 40 registers"),
         (spilling(limit=40), "__maxnreg__ or -maxrregcount limits it to 40 registers"),

@@ -146,7 +146,7 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
 def test_callee_saved_registers_are_named(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
-    assert "  cause  it saves registers for its callers (callee-saved)" in said
+    assert "  cause  it saves callee-saved registers" in said
     assert "  try    __forceinline__" in said
 
 

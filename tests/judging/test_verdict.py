@@ -104,7 +104,7 @@ def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
         result = run("check", log, "--set", "min_blocks_per_sm=2", "--launch", "gemm*=256", "-f", form, *arguments)
         assert result.returncode == status
         said = result.stdout.decode().replace("`", "")
-        assert re.search(r"6 kernels \(\S*softmax: 4, \S*rotate: 2\): min_blocks_per_sm needs its launch", said)
+        assert re.search(r"6 kernels \(\S*softmax: 4, \S*rotate: 2\): min_blocks_per_sm needs the block size", said)
 
 
 @pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])

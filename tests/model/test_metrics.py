@@ -172,7 +172,7 @@ def page() -> str:
     lines = ["| metric | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
     for each in METRICS:
         source = f"{each.source}, linker" if each.linker else each.source
-        about = each.about.removesuffix(", where the machine code was read")
+        about = each.about.removesuffix(", if the machine code was read")
         lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {each.since or ''} | {about} |")
     return "\n".join(lines) + "\n"
 

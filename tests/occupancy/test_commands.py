@@ -100,7 +100,7 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
         (["--set", "max_dynamic_shared_bytes=-1"], "MaxDynamicSharedMemorySize must be at least 0 (bytes), not -1"),
         (["--set", "carveout_percent=101"], "carve-out must be 0 to 100 (percent), not 101"),
         (["--set", "barriers=17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
-        (["--set", "cluster_blocks=2"], "sm_80 has no clusters; they begin at sm_90"),
+        (["--set", "cluster_blocks=2"], "sm_80 has no clusters; clusters need sm_90 or later"),
         (["--set", "stack_bytes=-1"], "stack must be at least 0 bytes per thread, not -1"),
     ],
 )
@@ -116,8 +116,8 @@ def test_what_is_missing(capsys):
     for words, what in (
         (["sm_80", "--threads", "128"], "--registers is missing; " + needed),
         (["sm_80"], "--registers is missing; " + needed),
-        (["--registers", "64"], "no device is named; " + needed),
-        (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; name one device, or inputs"),
+        (["--registers", "64"], "no device; " + needed),
+        (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; pass one device, or inputs"),
         (["RTX 4091", "--threads", "64"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
         (["sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
         (["biuld.log"], "biuld.log"),

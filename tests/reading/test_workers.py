@@ -47,7 +47,7 @@ def test_one_that_dies_is_an_error() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    with pytest.raises(SpillscanError, match=f"{FAILURE}: a process that had a part of it was killed by signal 9"):
+    with pytest.raises(SpillscanError, match=f"{FAILURE}: a worker process was killed by signal 9"):
         list(workers.in_order(deadly, range(1000), [1] * 1000, FAILURE, 1))
 
 
@@ -55,11 +55,11 @@ def test_one_that_ends_without_its_results_is_an_error() -> None:
     def leaving(number: int) -> int:
         return number if number != 700 else os._exit(3)
 
-    with pytest.raises(SpillscanError, match=f"{FAILURE}: a process that had a part of it failed"):
+    with pytest.raises(SpillscanError, match=f"{FAILURE}: a worker process failed"):
         list(workers.in_order(leaving, range(1000), [1] * 1000, FAILURE, 1))
 
 
-@pytest.mark.parametrize("error", [InputError("it is cut off", "fetch it again"), ValueError("no number")])
+@pytest.mark.parametrize("error", [InputError("it is truncated", "fetch it again"), ValueError("no number")])
 def test_what_it_raises_is_raised_here(error: Exception) -> None:
     def raising(number: int) -> int:
         if number == 300:

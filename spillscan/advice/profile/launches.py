@@ -58,7 +58,7 @@ _IDENTITY = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size
 _WIDE = ("ID", "Kernel Name")
 _LONG = (*_WIDE, "Metric Name", "Metric Unit", "Metric Value")
 _AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base"
-_MAKE = "make one with: ncu --csv --page raw --set full PROGRAM > profile.csv"
+_MAKE = "create one: ncu --csv --page raw --set full PROGRAM > profile.csv"
 
 
 _Field = tuple[str, str, str, int]

@@ -38,7 +38,7 @@ def lines(launches: Sequence[Matched]) -> Iterator[str]:
             times.append(each.launch.metrics.get("duration_ns", 0))
     if not groups:
         raise InputError(
-            f"the launch is unknown: {next(iter(left_out))}", "profile with --section LaunchStats, in base units"
+            f"the launch is unknown: {next(iter(left_out))}", "profile with --section LaunchStats --print-units base"
         )
     yield "kernels:"
     for (pattern, arch), seen in sorted(groups.items()):

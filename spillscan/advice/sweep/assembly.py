@@ -81,7 +81,7 @@ def _tasks(inputs: Sequence[str], arches: Sequence[str], known: set[tuple[str, s
     """Modules to compile, each kernel once per arch."""
     for source in expand(inputs):
         if source.uri == "-":
-            raise UsageError("--assemble reads its inputs twice, which standard input does not allow", "name a file")
+            raise UsageError("--assemble reads its input twice; standard input can be read once", "pass a file")
         for unit, stored in _modules(source):
             text = stored.rstrip(b"\0")
             written_for = ptx.target(text) or ""

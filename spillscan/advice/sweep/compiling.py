@@ -132,7 +132,7 @@ class Module:
                     Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
                 steps = self._steps(words, Path(place))
                 if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
-                    raise FailedError("a later option sets another limit")
+                    raise FailedError("a later option overrides this limit")
                 self._written[setting] = self._front_end(steps), steps.ptxas
         return self._written[setting]
 
@@ -215,7 +215,7 @@ class Workshop:
                 made = list(archs)
             if missing := [arch for arch in archs if arch not in made]:
                 known = ", ".join(dict.fromkeys(made))
-                hint = f"its command makes {known}: choose one with --arch"
+                hint = f"its command compiles for {known}; choose one with --arch"
                 raise InputError(f"{unit.path} is not compiled for {missing[0]}", hint)
             with self._lock:
                 return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]
@@ -227,13 +227,13 @@ class Workshop:
         if unit.is_ptx:
             if own := ptx.target(Path(unit.path).read_text("utf-8", "surrogateescape")):
                 return [own]
-            raise InputError(f"{unit.path} is not PTX: it has no .target", "make it with nvcc -ptx")
+            raise InputError(f"{unit.path} is not PTX: it has no .target", "create it with nvcc -ptx")
         steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name))
         if found := [
             word[6:] for step in steps if _tool(step) == "ptxas" for word in step if word.startswith("-arch=")
         ]:
             return found
-        raise InputError(f"the command of {unit.path} produces no machine code", "compile with -arch=sm_90")
+        raise InputError(f"the compile command of {unit.path} produces no machine code", "compile with -arch=sm_90")
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch

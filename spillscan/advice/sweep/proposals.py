@@ -56,7 +56,7 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
         return [], limited if now.can_launch else f"it cannot launch: {'; '.join(now.reasons)}"
     more = bounds_for_more_blocks(now)
     if more is None:
-        return [], "no lower register count gains a block"
+        return [], "no lower register count adds a block"
     return [Setting(threads=more.threads, blocks=more.blocks)], ""
 
 
@@ -73,7 +73,7 @@ def refusal(kernel: Kernel, command: str) -> str:
     if kernel.role == "function":
         return "not a kernel: set bounds on the kernels that call it"
     if kernel.sass is not None and kernel.sass.roles:
-        return "setmaxnreg gives its warps their registers, not launch bounds"
+        return "its warps get their registers from setmaxnreg, not from launch bounds"
     if not command:
         record = "no record of its compile command (spillscan run, compile_commands.json)"
         named = next((file for file in (kernel.source, kernel.key.unit) if file and file.endswith((".cu", ".ptx"))), "")

@@ -51,7 +51,7 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
     if not os.path.isfile(text):
-        raise InputError(f"{text}: no such file", "give a PTX file, a CUDA source, or a quoted nvcc command")
+        raise InputError(f"{text}: no such file", "pass a PTX file, a CUDA source, or a quoted nvcc command")
     if text.endswith(".ptx"):
         return [Unit(text)]
     targets = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
@@ -68,7 +68,7 @@ def tool(name: str) -> str:
         if found := shutil.which(name, path=path):
             return os.path.abspath(found)
     if name == "nvcc":
-        raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or give PTX (nvcc -ptx)")
+        raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or pass PTX (nvcc -ptx)")
     raise UsageError("no ptxas found", NO_PTXAS)
 
 

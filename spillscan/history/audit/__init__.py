@@ -81,8 +81,8 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
                     watcher.count(outcome)
     except KeyboardInterrupt:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
-        what = f"interrupted after {done:,} of {count(known, 'file')}; what was finished is in {plan.into}"
-        raise UndecidedError(what, "the same command goes on from there") from None
+        what = f"interrupted after {done:,} of {count(known, 'file')}; finished files are in {plan.into}"
+        raise UndecidedError(what, "run the same command again to continue") from None
     if summary.files["read"] or summary.failed:
         from spillscan.history.dataset.merge import merge
 

@@ -104,7 +104,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 if os.path.lexists(command.object):
                     files += local_files(command.object, selection, into)
                 else:
-                    missing = f"{uri} is not built, and {given} names it"
+                    missing = f"{uri}, listed in {given}, is not built"
                     left.append(FileOutcome(label=label, uri=uri, state="failed", reason=missing))
         else:
             files += local_files(path, selection, into)
@@ -148,7 +148,7 @@ def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
             elif "**" not in given and not os.path.islink(path):  # ** also matches the folder's files
                 yield from _walk(path, selection, into)
     else:
-        raise InputError(f"there is no {given}", "give files, folders, patterns or URLs")
+        raise InputError(f"there is no {given}", "pass files, folders, patterns or URLs")
 
 
 def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:

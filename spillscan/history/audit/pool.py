@@ -80,14 +80,16 @@ class Cluster:
             from distributed import Client
             from distributed.scheduler import KilledWorker
         except ImportError as error:
-            raise InputError("a cluster needs the package distributed", "pip install 'spillscan[cluster]'") from error
+            raise InputError(
+                "a Dask cluster needs the package distributed", "pip install 'spillscan[cluster]'"
+            ) from error
         for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):  # deaths of workers are handled here
             logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
         self.deaths: tuple[type[Exception], ...] = (KilledWorker,)
         try:
             self._client = Client(address, timeout=_TIMEOUT_SECONDS)
         except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler answers at {address}: {error}", "give tcp://HOST:PORT") from error
+            raise InputError(f"no Dask scheduler at {address}: {error}", "pass tcp://HOST:PORT") from error
         try:
             self._client.wait_for_workers(1, timeout=_TIMEOUT_SECONDS)
         except TimeoutError as error:
@@ -134,9 +136,9 @@ def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] |
     except SpillscanError:
         raise
     except CancelledError:
-        raise SpillscanError("the cluster has dropped the audit", "run the same command again to go on") from None
+        raise SpillscanError("the cluster dropped the audit", "run the same command again to continue it") from None
     except Exception as error:
-        raise SpillscanError(f"a process of the audit failed: {type(error).__name__}: {error}") from error
+        raise SpillscanError(f"an audit process failed: {type(error).__name__}: {error}") from error
 
 
 def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:

@@ -64,7 +64,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         package = (cause.name if isinstance(cause, ImportError) else None) or str(error)
         raise UsageError(f"{protocol}:// needs the package {package}", f"pip install {package}") from error
     except ValueError as error:
-        raise UsageError(f"{shown(url)} cannot be opened: {error}", "is it s3://, gs://, hf:// or https://?") from error
+        raise UsageError(f"{shown(url)} cannot be opened: {error}", "use s3://, gs://, hf:// or https://") from error
     return found, path
 
 
@@ -102,9 +102,11 @@ def listed(url: str) -> list[Listed]:
     except SpillscanError:
         raise
     except FileNotFoundError as error:
-        raise InputError(f"there is no {shown(url)}", "give files, folders, patterns or URLs") from error
+        raise InputError(f"there is no {shown(url)}", "pass files, folders, patterns or URLs") from error
     except Exception as error:
-        raise InputError(f"cannot list {shown(url)}: {reason_of(error)}", "check its keys and its address") from error
+        raise InputError(
+            f"cannot list {shown(url)}: {reason_of(error)}", "check its address and credentials"
+        ) from error
 
 
 def _listing(url: str) -> Iterator[Listed]:
@@ -141,7 +143,7 @@ def opened(path: str, uri: str) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{uri} is not a regular file any more", "wait until its writer has finished")
+            raise InputError(f"{uri} is no longer a regular file", "wait until its writer has finished")
         yield file
 
 
@@ -201,7 +203,7 @@ def _copy(url: str, copy: BinaryIO) -> None:
             copy.write(block)
     copy.flush()
     if size is not None and copy.tell() != size:
-        raise OSError(f"{copy.tell():,} of {size:,} bytes came")
+        raise OSError(f"{copy.tell():,} of {size:,} bytes received")
 
 
 def _asked(action: Callable[[], T], uri: str) -> T:

@@ -150,7 +150,7 @@ def histories(
         past.read([canonical(symbol_of(key)) for key in keys])
     series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
-        raise InputError(f"no kernel matches {clip(printable(pattern), 80)}", "give its symbol, its name or a glob")
+        raise InputError(f"no kernel matches {clip(printable(pattern), 80)}", "pass its symbol, its name or a glob")
 
     def order(each: Series) -> tuple[str, str, str, bool]:
         return each.canonical, each.kernel.key.arch or "", str(each.kernel.configuration), each.events != ()

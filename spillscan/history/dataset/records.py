@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
         if self.table not in schema.TABLES or not inside:
-            raise ValueError(f"a part {self.path!r} of {self.table!r}")
+            raise ValueError(f"impossible file {self.path!r} of table {self.table!r}")
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,11 +128,11 @@ def parsed(data: bytes | str, path: str) -> Commit:
         version = record["schema_version"]
         if version != schema.VERSION:
             raise InputError(
-                f"{path} was written with version {version} of the schema; this spillscan reads {schema.VERSION}",
-                "`spillscan history audit INPUT… --dataset NEW` makes a new dataset",
+                f"{path} has schema version {version}; this spillscan reads {schema.VERSION}",
+                "`spillscan history audit INPUT… --dataset NEW` creates a new dataset",
             )
         if record.get(_DIGEST) != _digest(record):
-            raise ValueError("its digest is another")
+            raise ValueError("its digest does not match")
         return msgspec.convert({name: value for name, value in record.items() if name != _DIGEST}, Commit)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"is not a valid commit record: {error}") from error
@@ -150,7 +150,7 @@ def load(store: Store, label: str | None = None) -> Records:
         try:
             commit = parsed(data, path)
             if path != commit.path:
-                raise ValueError("is not a valid commit record: it is another's")
+                raise ValueError("is not a valid commit record: it belongs to another path")
             found.append(commit)
         except ValueError as error:
             damaged.append(Damage(path, _labels_of(path), str(error)))
@@ -183,7 +183,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
         elif now.size_bytes != part.size_bytes:
             why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
         elif now.xxh3 != recorded[path]:
-            why = "holds other bytes than were written"
+            why = "its content differs from what was written"
         else:
             continue
         found.append(Damage(path, (label,), why))

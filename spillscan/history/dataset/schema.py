@@ -72,12 +72,12 @@ KernelRow: Any = msgspec.defstruct(
 class UnitRow(Struct):
     """One unit and its reading."""
 
-    unit_id: Annotated[str, Meta(description="16 digits of uri and content")]
+    unit_id: Annotated[str, Meta(description="hash of uri and content")]
     uri: Annotated[str, Meta(description="path or URL")]
     content_hash: Annotated[str, Meta(description="hash of its bytes")]
     size_bytes: Annotated[int | None, Meta(description="bytes as stored")]
-    failure: Annotated[str | None, Meta(description="reason why it could not be read")]
-    store_tag: Annotated[str | None, Meta(description="the object store's tag of this content")]
+    failure: Annotated[str | None, Meta(description="reason it could not be read")]
+    store_tag: Annotated[str | None, Meta(description="object-store tag")]
     kernels: Annotated[int | None, Meta(description="kernels and device functions")]
     inputs: Annotated[int | None, Meta(description="inputs read")]
     lines: Annotated[int | None, Meta(description="lines read")]
@@ -94,9 +94,9 @@ class IssueRow(Struct):
     code: Annotated[str, Meta(description="kind, such as `truncated`")]
     severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
     message: Annotated[str, Meta(description="one line")]
-    input: Annotated[str | None, Meta(description="input")]
-    line: Annotated[int | None, Meta(description="line")]
-    format: Annotated[str | None, Meta(description="format")]
+    input: Annotated[str | None, Meta(description="name of the input")]
+    line: Annotated[int | None, Meta(description="line number")]
+    format: Annotated[str | None, Meta(description="format of the input")]
     hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that it may hide")]
     symbol: Annotated[str, Meta(description="its kernel; empty: the whole input")]
     unit_id: Annotated[str, Meta(description="unit of this row")]

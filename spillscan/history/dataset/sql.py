@@ -90,7 +90,7 @@ def connect(
     try:
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
-        raise UsageError(f"{memory!r} is not an amount of memory", "write it as 2GB") from error
+        raise UsageError(f"{memory!r} is not a memory size", "write 2GB") from error
     with suppress(duckdb.Error):  # notebooks without ipywidgets have no progress bar and refuse the setting
         connection.execute("SET enable_progress_bar = false")
     spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")
@@ -162,7 +162,7 @@ def unread() -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException:
-        raise UsageError("the query exceeds its memory", f"allow more by {_MEMORY_VARIABLE}=2GB") from None
+        raise UsageError("the query exceeds its memory limit", f"allow more memory: {_MEMORY_VARIABLE}=2GB") from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
         raise _unreadable(error) from error
 
@@ -183,15 +183,15 @@ def ask_anything(
             columns = tuple(column[0] for column in found.description or ())
             return Answer(columns, found.fetchall() if most_rows is None else found.fetchmany(most_rows))
     except duckdb.InterruptException:
-        raise UsageError(f"the query took more than {seconds:g} s", "ask for less, or give it --timeout") from None
+        raise UsageError(f"the query took more than {seconds:g} s", "narrow the query, or raise --timeout") from None
     except duckdb.OutOfMemoryException:
         raise UsageError(
-            "the query exceeds its memory", f"ask for less, or allow more by {_MEMORY_VARIABLE}=2GB"
+            "the query exceeds its memory limit", f"narrow the query, or allow more memory: {_MEMORY_VARIABLE}=2GB"
         ) from None
     except (duckdb.Error, RuntimeError, ValueError, OverflowError) as error:
         if isinstance(error, duckdb.IOException):
             raise _unreadable(error) from error
-        raise UsageError(f"the query fails: {_first_line(error)}") from error
+        raise UsageError(f"the query failed: {_first_line(error)}") from error
 
 
 def check(question: str) -> None:
@@ -204,16 +204,16 @@ def check(question: str) -> None:
             found = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [question]).fetchone()
             tree: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
         except (duckdb.Error, RuntimeError, UnicodeEncodeError) as error:
-            raise UsageError(f"the query cannot be read: {_first_line(error)}") from error
+            raise UsageError(f"invalid query: {_first_line(error)}") from error
         except RecursionError:
             raise UsageError("the query is nested too deep", "shorten it") from None
     if tree["error"]:
         message = str(tree.get("error_message", "")).partition("\n")[0]
         if tree.get("error_type") == "parser":
-            raise UsageError(f"the query cannot be read: {message}")
-        raise UsageError("the query is not a SELECT", "a dataset is only read")
+            raise UsageError(f"invalid query: {message}")
+        raise UsageError("the query is not a SELECT", "datasets are read-only")
     if len(tree["statements"]) != 1:
-        raise UsageError(f"the query has {count(len(tree['statements']), 'statement')}", "ask one question at a time")
+        raise UsageError(f"the query has {count(len(tree['statements']), 'statement')}", "run one SELECT at a time")
     waiting: list[Any] = [tree]
     while waiting:
         node = waiting.pop()
@@ -228,9 +228,7 @@ def check(question: str) -> None:
 def _refuse_reading(function: dict[str, Any]) -> None:
     name = str(function.get("function_name", "")).lower()
     if name not in _COUNTING:
-        raise UsageError(
-            f"the query calls {name}()", "it may read the views kernels, units, issues and builds, and nothing else"
-        )
+        raise UsageError(f"the query calls {name}()", "it may only read the views kernels, units, issues and builds")
 
 
 @contextmanager

@@ -234,4 +234,4 @@ def _failing(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {error.strerror or error}") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"{what}: {reason}", "check its keys and its address") from error
+        raise StoreError(f"{what}: {reason}", "check its address and credentials") from error

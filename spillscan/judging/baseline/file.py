@@ -137,20 +137,20 @@ def parse(text: str, label: str) -> Baseline:
     first, *lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     if first.startswith(("version:", "#", "suppressions:")):
         raise UsageError(
-            f"{label} is a baseline of an earlier form",
-            "`spillscan baseline write BUILD -o spillscan-baseline.jsonl` writes the new one",
+            f"{label} has an older baseline format",
+            "`spillscan baseline write BUILD -o spillscan-baseline.jsonl` writes a new one",
         )
     header = _decoded(first, Header, f"{label}:1")
     if header.format != FORMAT:
         raise UsageError(
             f"{label}:1: format {header.format[:60]!r}; this spillscan reads {FORMAT!r}",
-            "`spillscan baseline write BUILD` writes it again",
+            "recreate it: `spillscan baseline write BUILD`",
         )
     entries: dict[Identity, Entry] = {}
     for number, line in enumerate(lines, 2):
         entry = _decoded(line, Entry, f"{label}:{number}")
         if entries.setdefault(entry.identity, entry) is not entry:
-            raise UsageError(f"{label}:{number}: {entry.name} appears twice", "keep one of the lines")
+            raise UsageError(f"{label}:{number}: {entry.name} appears twice", "delete one of the lines")
     return Baseline(entries=entries, header=header)
 
 
@@ -159,10 +159,10 @@ def _decoded(line: str, of: type[T], place: str) -> T:
         return msgspec.json.decode(line, type=of)
     except msgspec.DecodeError as error:
         if line.startswith(("<<<<<<<", "|||||||", "=======", ">>>>>>>")):
-            raise UsageError(
-                f"{place}: unresolved merge conflict", "keep the lines that you want of either side"
-            ) from None
+            raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
         said = str(error).replace("`", "'")
-        raise UsageError(f"{place}: not a line of a baseline: {said}", "`spillscan baseline write` writes it") from None
+        raise UsageError(
+            f"{place}: not a baseline line: {said}", "recreate the file: `spillscan baseline write`"
+        ) from None
     except RecursionError:
         raise UsageError(f"{place}: nested too deep", "`spillscan baseline write` writes it") from None

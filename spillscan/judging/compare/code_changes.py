@@ -32,8 +32,8 @@ VERDICTS: tuple[CodeVerdict, ...] = ("differs", "not compared", "identical")
 _SHOWN = 4
 """Opcodes and labels named per difference."""
 _MOST_HUNKS = 64
-_NO_CODE = "no machine code (give binaries, or scan --with code -f json)"
-_NO_DATA = "a listing has no data (give the binary)"
+_NO_CODE = "no machine code (pass binaries, or the JSON of scan --with code)"
+_NO_DATA = "a listing has no data (pass the binary)"
 _LISTINGS = ("sass", "nvdisasm")
 _FUNCTION = re.compile(r"^function (.*?): ")
 

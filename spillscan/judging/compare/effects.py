@@ -76,7 +76,7 @@ def _effect(before: Kernel, after: Kernel, name: str, launched: tuple[Launch, La
     if before.final is False or after.final is False:
         return replace(known, unknown="relocatable code: registers are final only after the link")
     if any(each.dynamic_shared_bytes is None for each in launched):
-        return replace(known, unknown="its dynamic shared memory is unknown: --launch says it")
+        return replace(known, unknown="dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'")
     old, new = _residents(before.usage, after.usage, name, launched)
     return replace(
         known,

@@ -45,7 +45,7 @@ class LaunchEntry(_Table, frozen=True):
     max_dynamic_shared_bytes: Count | None = None
     carveout_percent: Annotated[int, Meta(ge=0, le=100)] | None = None
     cluster_blocks: Annotated[int, Meta(ge=1, le=16)] = 1
-    override: Annotated[bool, _says("the launch counts although the code says another block size")] = False
+    override: Annotated[bool, _says("the launch counts even if the code has another block size")] = False
 
 
 class Limits(_Table, frozen=True):
@@ -72,7 +72,7 @@ class KernelEntry(Limits, frozen=True):
     arch: Annotated[Words, _says("globs on archs")] = "*"
     unit: Annotated[Words, _says("globs on translation units")] = "*"
     launch: LaunchEntry | None = None
-    reason: Annotated[Word | None, _says("for people")] = None
+    reason: Annotated[Word | None, _says("a note for readers")] = None
 
 
 class AcceptEntry(_Table, frozen=True):
@@ -83,7 +83,7 @@ class AcceptEntry(_Table, frozen=True):
     gap: Annotated[str | None, _says("a kind of gap, such as registers-not-final")] = None
     kernel: Annotated[Word, _says("glob on the kernel's names; of a gap without kernel, on its input")] = "*"
     arch: Annotated[Words, _says("globs on archs")] = "*"
-    until: Annotated[date | None, _says("last day on which it holds (UTC)")] = None
+    until: Annotated[date | None, _says("last valid day (UTC)")] = None
 
 
 class PolicyFile(Limits, frozen=True):
@@ -170,7 +170,7 @@ def table(node: Node, kind: type[T], name: str = "") -> T:
     for key, each in node.value.items():
         if key not in known:
             above = {field.name for field in msgspec.structs.fields(KernelEntry)} if kind is LaunchEntry else ()
-            hint = f"{key} belongs to the entry of kernels, beside launch" if key in above else nearest(key, known)
+            hint = f"{key} belongs in the entry of kernels, next to launch" if key in above else nearest(key, known)
             raise each.error(f"unknown key {described(key)}", hint or "`spillscan config` lists the keys")
         if key in _TABLES and isinstance(each.value, list):
             for inner in each.value:

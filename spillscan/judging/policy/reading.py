@@ -61,7 +61,7 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
         path = os.path.relpath(os.path.join(each, NAME))
         if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
             raise UsageError(
-                f"{other} is not read", f"{'merge it into' if os.path.lexists(path) else 'rename it to'} {NAME}"
+                f"{other} is ignored", f"{'merge it into' if os.path.lexists(path) else 'rename it to'} {NAME}"
             )
         if os.path.lexists(path):
             return path
@@ -88,7 +88,7 @@ def layer(root: Node, folder: str = "") -> Layer:
 def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     """A pair of ``renamed``; raise an error unless both have as many stars."""
     if not old or not new or old.count("*") != new.count("*"):
-        raise node.error(f"renamed: {old!r}: {new!r} needs as many stars on both sides")
+        raise node.error(f"renamed: {old!r}: {new!r} needs the same number of stars on both sides")
     return old, new
 
 
@@ -113,7 +113,7 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
         _check(node, device, word)
     for word in words(value) if name == "require_archs" else ():
         if not REQUIREMENT.fullmatch(word):
-            raise node.error(f"{word!r} is not an arch", "sm_90a is machine code, compute_120 PTX")
+            raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
     return words(value) if name in ("devices", "require_archs") else value_of(value)
 
 
@@ -121,9 +121,9 @@ def _override(entry: KernelEntry, node: Node) -> Override:
     nodes: Any = node.value
     chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
-        raise node.error("an entry of kernels selects nothing", "give match, arch or unit")
+        raise node.error("this entry of kernels selects nothing", "set match, arch or unit")
     if not {*LIMITS, "severity", "launch"} & nodes.keys():
-        raise node.error("this entry sets nothing", f"give launch, severity, or a limit: {', '.join(LIMITS)}")
+        raise node.error("this entry sets nothing", f"set launch, severity, or a limit: {', '.join(LIMITS)}")
     settings = _settings(entry, node)
     if entry.launch is not None:
         settings["launch"] = Setting(_launch(entry.launch, nodes["launch"]), nodes["launch"].place)
@@ -140,7 +140,7 @@ def _launch(entry: LaunchEntry, node: Node) -> Launch:
 def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
     nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
-        raise node.error("an entry of accept needs `rule` or `gap`", "give one of them")
+        raise node.error("an entry of accept needs `rule` or `gap`", "set one of them")
     for name, known in (("rule", all_rules()), ("gap", gaps())):
         if (code := getattr(entry, name)) not in (None, *known):
             raise nodes[name].error(f"unknown {name} {code!r}", nearest(code, known))

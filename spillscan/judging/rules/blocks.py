@@ -21,7 +21,7 @@ TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
 """A kernel that this block does not let launch has no block size that does."""
-_SAY = "give `launch: {threads_per_block: …}` in the policy, or --launch"
+_SAY = "set `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
 def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Found]:
@@ -73,7 +73,7 @@ def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _launch_from(launch: Launch, terms: Terms) -> str:
-    return {"required": "its code: .reqntid", "sidecar": "the compiler's file beside its code"}.get(
+    return {"required": "its code: .reqntid", "sidecar": "the compiler's file next to its code"}.get(
         launch.source, terms.launch_from or launch.source
     )
 
@@ -87,7 +87,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return f"its dynamic shared memory is unknown: {_SAY}" if may_be_fewer else ""
+    return f"its dynamic shared memory is unknown; {_SAY}" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -110,9 +110,9 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if terms.launch is None:
-        return f"min_blocks_per_sm needs its launch: {_SAY}"
+        return f"min_blocks_per_sm needs the block size; {_SAY}"
     if kernel.final is False:
-        return "relocatable code: its registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
+        return "relocatable code: registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")

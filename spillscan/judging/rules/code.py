@@ -13,7 +13,7 @@ MAX_GROWTH = Limit("max_code_growth_percent", "change")
 SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes", "build"),))
 GROWTH = Rule("code-growth", "error", needs=("code",), limits=(MAX_GROWTH,), recorded_as="code-size")
 OTHER = Rule("other-code", "note", needs=("code",))
-_SILENT = "no input shows its machine code; give its binary"
+_SILENT = "no input contains its machine code; pass its binary"
 
 
 def _sizes(change: Change) -> tuple[int | None, int | None]:

@@ -24,7 +24,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if kernel.usage.registers is None:
-        return because(kernel, "the log does not say how many registers it uses")
+        return because(kernel, "the log does not report its registers")
     return unlinked(kernel, "its registers are")
 
 
@@ -83,10 +83,10 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
         return ""
     for build, kernel in (("head", after), ("base", before)):
         if kernel.usage.registers is None:
-            return because(kernel, f"the {build} does not say how many registers it uses")
+            return because(kernel, f"the {build} does not report its registers")
     build = "head" if after.final is False else "base"
     return (
-        f"relocatable code is not linked in the {build}: registers are final only after the link; give its log too "
+        f"relocatable code is not linked in the {build}: registers are final only after the link; pass its log too "
         "(nvcc -Xnvlink -v)"
     )
 

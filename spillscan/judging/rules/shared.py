@@ -41,9 +41,9 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if unfinished := unlinked(kernel, "its shared memory is"):
         return unfinished
     if static_shared(kernel) is None:
-        return because(kernel, "the log does not say how much shared memory it uses")
+        return because(kernel, "the log does not report its shared memory")
     if _dynamic(kernel, terms) is None:
-        return "its dynamic shared memory is unknown: give `launch` in the policy, or --launch"
+        return "its dynamic shared memory is unknown: set `launch` in the policy, or --launch"
     return ""
 
 

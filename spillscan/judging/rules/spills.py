@@ -29,7 +29,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
     source = "binary" if _of_binary(kernel) else "log"
-    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not say whether it spills")
+    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not show whether it spills")
 
 
 def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -94,11 +94,11 @@ def _unknown_change(change: Change, terms: Terms) -> str:
         return ""
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final
-        doubt = "; ".join(after.reasons) or _doubt(after, "the head does not say whether it spills")
+        doubt = "; ".join(after.reasons) or _doubt(after, "the newer build does not show whether it spills")
         return "" if linked else doubt
     if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change, _OWN)):
         return ""
-    return "; ".join(before.reasons) or "it spills, and the base does not say whether it did before"
+    return "; ".join(before.reasons) or "it spills; the older build does not show whether it did"
 
 
 _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
@@ -128,7 +128,7 @@ def _without_sum(kernel: Kernel, most: int) -> str:
     halves = {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
     for what, size in halves.items():
         if size is not None and size > most:
-            return f"spills at least {size:,} B {what}; the log does not say more"
+            return f"spills at least {size:,} B {what}; the log has no exact value"
     warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
     return "spills an unknown number of bytes" if warned else ""
 
@@ -154,7 +154,7 @@ def _doubt(kernel: Kernel, otherwise: str) -> str:
         return otherwise
     least, most = map(sum, kernel.spill_bounds)
     source = "binary" if _of_binary(kernel) else "code alone"
-    return f"spills at least {least:,} B, at most {most:,} B: the {source} does not say more"
+    return f"spills {least:,} to {most:,} B; the {source} has no exact value"
 
 
 def _of_binary(kernel: Kernel) -> bool:

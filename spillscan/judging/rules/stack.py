@@ -26,7 +26,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if _deepest(kernel, terms) is None:
         of_binary = kernel.sass is not None and kernel.sass.origin is not None and kernel.sass.origin.format == "binary"
         inputs = (
-            "a binary does not say how large the stack of a device function is"
+            "a binary does not contain the stack size of a device function"
             if of_binary
             else "no input reports its stack"
         )

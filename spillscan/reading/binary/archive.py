@@ -56,10 +56,10 @@ def kind(window: Window) -> str | None:
 def members(window: Window, budget: Budget) -> Iterator[Entry]:
     """Members that may contain code or text; a damaged one does not stop the others. Raises :class:`DamageError`."""
     if (form := kind(window)) == "thin":
-        raise UnopenedError("it is a thin archive, whose members are separate files", window.start)
+        raise UnopenedError("it is a thin archive; its members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
     if form not in readers:
-        raise UnopenedError(f"it is {archives.KINDS[form or '']}, which is not opened", window.start)
+        raise UnopenedError(f"it is {archives.KINDS[form or '']}, which spillscan does not open", window.start)
     return readers[form](window, budget)
 
 
@@ -132,7 +132,7 @@ def _tar(window: Window, budget: Budget) -> Iterator[Entry]:
                     yield from _stored(info.name, window.part(info.offset_data, info.size, f"member {info.name!r}"))
             end = archive.offset
         if window.copy(end, 512, "end of the archive").strip(b"\0"):
-            raise EOFError("it is cut off or damaged")  # tarfile treats a damaged header as the end
+            raise EOFError("it is truncated or damaged")  # tarfile treats a damaged header as the end
     except DamageError:
         raise
     except Exception as error:  # tarfile raises anything for hostile bytes
@@ -173,7 +173,7 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
 
 
 _STORED, _DEFLATED = 0, 8
-_UNLISTED = "a member is missing from the archive's directory"
+_UNLISTED = "a member is missing in the archive's directory"
 
 
 def _zip(window: Window, budget: Budget) -> Iterator[Entry]:

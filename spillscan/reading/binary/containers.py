@@ -58,7 +58,7 @@ def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     elif window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
         yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
     elif how := archives.sealed(head):
-        yield Damage(UnopenedError(f"it is {how}, which is not opened", window.start), place)
+        yield Damage(UnopenedError(f"it is {how}, which spillscan does not open", window.start), place)
     else:
         yield from _unknown(window, budget, place, is_text=kind_of_binary(head) is None)
 
@@ -95,7 +95,7 @@ def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> 
         yield Text(window, place)
     yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
     if is_text and (written := _WRITTEN.search(window.whole)):
-        what = "it contains GPU code as text (base64, digits, a C array), which is not opened"
+        what = "it contains GPU code as text (base64, digits, a C array), which spillscan does not open"
         yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 
@@ -179,7 +179,10 @@ def _of_entry(
     if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
         return Intermediate(entry, place, file.window, entry.target, version=version(begin))
     if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
-        return Damage(DamageError("a fat binary entry is not of the kind that it states", entry.stored.start), place)
+        return Damage(
+            DamageError("a fat binary entry does not contain the kind of code that it declares", entry.stored.start),
+            place,
+        )
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
@@ -219,7 +222,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
             ]
         rest = part.part(at, part.size - at, "data")
         if not section.name and (packed := _packed(rest, budget)) >= 0:
-            unopened = UnopenedError("it contains packed data, which is not opened", rest.start + packed)
+            unopened = UnopenedError("it contains packed data, which spillscan does not open", rest.start + packed)
             yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
 
 

@@ -264,12 +264,12 @@ class Cubin:
             raise DamageError("functions with damaged names", elf.window.start)
         homes = {symbol.section for symbol in symbols.functions if symbol.section > 0}
         if lost := len(homes.difference(sections.text)):
-            raise DamageError(f"{lost} functions of its symbols have no code", elf.window.start)
+            raise DamageError(f"{lost} functions in its symbol table have no code", elf.window.start)
         if sections.text and self._module is None:
             raise DamageError("a cubin without attributes", elf.window.start)
         for section, title in titles.items():
             if elf.names[section] != CODE + title:
-                raise DamageError(f"a function that is not called as its section {section}", elf.window.start)
+                raise DamageError(f"a function whose name does not match its section {section}", elf.window.start)
         without = symbols.kernels.difference(sections.infos)
         if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
             without = {each for each in without if self._takes_parameters(each)}

@@ -233,7 +233,7 @@ def _decompressed(packed: Stored, data: memoryview, most: int) -> bytes:
     try:
         return _lz4(data, packed.plain_bytes) if packed.flags & LZ4 else _zstd(data, most)
     except ValueError as error:
-        raise DamageError(f"fat binary entry does not decompress: {error}", packed.window.start) from error
+        raise DamageError(f"fat binary entry cannot be decompressed: {error}", packed.window.start) from error
 
 
 def _lz4(data: memoryview, size: int) -> bytes:

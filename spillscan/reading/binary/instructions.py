@@ -56,7 +56,7 @@ class Code:
         opcodes = table(text.number)
         files = [registers(text.number, file) for file in FILES]
         if opcodes is None or not opcodes.wide or files[0] is None:
-            raise ValueError(f"no table says what instructions of sm_{text.number} do")
+            raise ValueError(f"no opcode table for sm_{text.number}")
         self.complete = None not in files
         """Whether there are tables of predicates and uniform registers, too; else no instruction is known in full."""
         self._files = [each for each in files if each is not None]

@@ -79,7 +79,7 @@ class LineTable:
     def rows(self, offset: int, base: int) -> list[Row]:
         """Rows of the sequence at ``offset``, with addresses relocated by ``base``."""
         if self.data[offset : offset + len(SET_ADDRESS)] != SET_ADDRESS:
-            raise self._damage("a relocation of the line table where no address stands", offset)
+            raise self._damage("a line-table relocation at an offset without an address", offset)
         unit = self.unit_at(offset)
         data, end, opcode_base = self.data, unit.end, unit.opcode_base
         rows: list[Row] = []
@@ -266,7 +266,7 @@ class Lines:
         symbols = self._symbols  # ptxas 12.0 links a wrong symbol table
         for relocation in self._elf.relocations(self._section or 0):
             if relocation.symbol >= len(symbols):
-                raise DamageError("a relocation of a symbol that is not there", self._table.start)
+                raise DamageError("a relocation refers to a missing symbol", self._table.start)
             symbol = symbols[relocation.symbol]
             begin = relocation.offset - len(SET_ADDRESS)
             found.setdefault(symbol.section, []).append((begin, symbol.value + relocation.addend))

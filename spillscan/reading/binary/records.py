@@ -124,13 +124,15 @@ class _Issues:
     def rest(self) -> Iterator[Issue]:
         """Issues for the counts, after the file was read."""
         for arch, number in self._ranked("unknown-arch"):
-            message = f"machine code not analysed for {arch}: {count(number, 'function')} without opcodes and spills"
+            message = (
+                f"machine code not analyzed for {arch}: {count(number, 'function')} without opcode counts and spills"
+            )
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
             of_others = "`cuobjdump -sass FILE | spillscan scan -` counts them"
-            message += f"; {of_others if target >= FIRST_IN_DUMPS else 'a log of ptxas -v says what they spill'}"
+            message += f"; {of_others if target >= FIRST_IN_DUMPS else 'a ptxas -v log reports their spills'}"
             yield issue_of("unknown-arch", message, "warning", self._origin)
         for arch, number in self._ranked("unknown-opcode"):
-            message = f"{count(number, 'instruction')} of {arch} in no opcode table"
+            message = f"{count(number, 'instruction')} of {arch} with unknown opcodes"
             yield issue_of("unknown-opcode", message, "note", self._origin)
         for what, number in self._ranked("damaged-lines"):
             message = f"{what}: {count(number, 'cubin')} without all their source lines"
@@ -244,7 +246,7 @@ class MemberReader:
             return contents
         self._left -= contents.functions
         if self._left < 0:
-            too_many = DamageError("more functions than a file of this size can contain", item.raw.start)
+            too_many = DamageError("more functions than a file of this size can have", item.raw.start)
             return Contents([damage(too_many, item.place, self.origin)])
         self.kernels.add(item, (record for record in contents.records if isinstance(record, SassFunction)))
         return contents
@@ -272,7 +274,7 @@ class MemberReader:
         if self.kernels.is_linked(image, arch, cubin):
             return
         if image.target and int(image.target.rstrip("af")) != cubin.number:
-            other = DamageError(f"a cubin of sm_{cubin.number} that is stored as {arch}", image.raw.start)
+            other = DamageError(f"a cubin for sm_{cubin.number}, labeled {arch}", image.raw.start)
             contents.records.append(damage(other, image.place, self.origin))
         late: DamageError | None = None
         functions: list[tuple[Function, Facts | DamageError]] = []
@@ -330,7 +332,7 @@ class MemberReader:
         """Records of one function, and of the callees in its code."""
         yield replace(analyzed.record, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
         if analyzed.lost_setting:
-            what = f"{symbol} uses setmaxnreg by its attributes, but no USETMAXREG was found in its code"
+            what = f"{symbol} declares setmaxnreg in its attributes, but its code has no USETMAXREG"
             yield replace(issue_of("unknown-opcode", what, "error", self.origin), hides=("registers", "code"))
         for callee in analyzed.callees:
             yield replace(callee, arch=home.arch, member=home.member, identifier=home.unit, caller=symbol)

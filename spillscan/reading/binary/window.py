@@ -116,7 +116,7 @@ class Window:
     def check(self, offset: int, size: int, what: str) -> None:
         """Raise :class:`DamageError` unless the window contains ``size`` bytes at ``offset``."""
         if offset < 0 or size < 0 or offset + size > self.size:
-            raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit into {self.size}", self.start)
+            raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit in {self.size}", self.start)
 
     def part(self, offset: int, size: int, what: str) -> Window:
         """A window inside this one."""
@@ -228,7 +228,7 @@ class Budget:
         key, most = "ratio", f"{limits.ratio:,} times its size"
         if limits.member_bytes <= self._room(stored):
             key, most = "member", f"{limits.member_bytes // MIB:,} MiB"
-        claim = "it decompresses to" if size is None else f"{stored} bytes claim to become {size}:"
+        claim = "it decompresses to" if size is None else f"{stored} bytes declare a decompressed size of {size}:"
         return LimitError(f"{claim} more than {most}", key, offset)
 
     def is_new(self, error: DamageError) -> bool:
@@ -243,7 +243,7 @@ class Budget:
         """Count a place that may be the beginning of packed data; raises :class:`LimitError` if there are too many."""
         self._beginnings -= 1
         if self._beginnings < 0:
-            what = f"more than {_MOST_BEGINNINGS} places look like the beginning of something packed"
+            what = f"more than {_MOST_BEGINNINGS} offsets look like the start of packed data"
             raise LimitError(what, "beginnings", offset)
 
     def take(self, size: int, stored: int, offset: int) -> None:
@@ -256,7 +256,7 @@ class Budget:
         """Count a container or member; raises :class:`LimitError` if there are too many, or nesting is too deep."""
         self._members -= 1
         if self._members < 0:
-            what = f"it holds more than {count(self.limits.members, 'member')}"
+            what = f"it contains more than {count(self.limits.members, 'member')}"
             raise LimitError(what, "members", offset)
         if depth > self.limits.depth:
             what = f"containers nest deeper than {self.limits.depth}"

@@ -97,8 +97,8 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
         head += chunk
     whole, form = chain((head,), chunks), form_of(head[:HEAD])
     if _is_json(head[:HEAD]):
-        message = f"{origin_name} is output of nvdisasm -json, which is not read"
-        raise InputError(message, "give the cubin, or nvdisasm -c")
+        message = f"{origin_name} is output of nvdisasm -json, which is not supported"
+        raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
     if form == "sass":
         from spillscan.reading.dumps.cuobjdump import Dump
 

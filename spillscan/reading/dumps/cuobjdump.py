@@ -147,7 +147,7 @@ class Dump:
                 self._announced = values[0] == b"elf"
         elif code is None and grammar.line("instruction").match(text):
             self.account.unknown_lines += 1
-            self._lost_head("instructions stand outside of any function")
+            self._lost_head("instructions outside any function")
         else:
             self._unknown_line(text)
 

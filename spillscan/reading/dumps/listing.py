@@ -318,7 +318,7 @@ class Listing:
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """Issues if its addresses show missing or repeated instructions."""
         if self.obscure:
-            message = f"{self.symbol} accesses local memory at an address that is not understood"
+            message = f"{self.symbol} accesses local memory at an address of unknown form"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
         found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
         wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // WORDS_A_GROUP)

@@ -80,7 +80,7 @@ class Disassembly:
         code = self._code
         if code is None:
             code = self._code = self._begin("", number)
-            self._damaged("instructions stand outside of any section", number)
+            self._damaged("instructions outside any section", number)
         place = int(address, 16)
         code.count(place, opcode.decode())
         if self._waiting:

@@ -50,7 +50,7 @@ class ResourceUsage:
                 unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
                 lacking = titled and not _ALWAYS.issubset(names)
                 if None in figures or len(names) > len({*names}) or lacking or unknown:
-                    message = f"the figures of {symbol} are damaged"
+                    message = f"the values of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
                 if not symbol:
                     message = f"a record has no kernel name: '{decode(line.strip())}'"

@@ -181,6 +181,6 @@ def unpacked(codec: Codec, chunks: Iterable[bytes | memoryview], behind: Callabl
             else:
                 data = b""
     if engine is not None:
-        raise EOFError("it is cut off")
+        raise EOFError("it is truncated")
     if waiting:
         behind(len(waiting))

@@ -68,7 +68,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
                 elif "**" not in given:  # ** has already found its files
                     sources.extend(Source(below, explicit=False) for below in _files_below(path, left_out))
         else:
-            raise InputError(f"there is no {given}", "give a log file, a folder of logs, or - for standard input")
+            raise InputError(f"there is no {given}", "pass a log file, a folder of logs, or - for standard input")
     return list(dict.fromkeys(sources))
 
 

@@ -136,7 +136,7 @@ class Stream:
             pieces.append(chunk)
             size += len(chunk)
             if size > limit_bytes:
-                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "give a part of it")
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "split it")
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
@@ -199,12 +199,10 @@ class Stream:
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
-            raise InputError(
-                f"{self._label} is cut off: its compressed data ends too early", "fetch it again"
-            ) from error
+            raise InputError(f"{self._label} is truncated: its compressed data ends early", "fetch it again") from error
         except codecs.CodecError as error:
             how = codec.name if codec else "compressed"
-            raise InputError(f"{self._label} is not a sound {how} file: {error}", "fetch it again") from error
+            raise InputError(f"{self._label} is not a valid {how} file: {error}", "fetch it again") from error
         except InputError:
             raise
         except OSError as error:
@@ -214,7 +212,7 @@ class Stream:
         """Decompress all frames of a compressed file."""
 
         def behind(_: int) -> None:
-            raise codecs.CodecError("it is followed by other data")
+            raise codecs.CodecError("other data follows it")
 
         return codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind)
 

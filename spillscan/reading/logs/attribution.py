@@ -187,7 +187,7 @@ class Writer:
         """Record other text between function properties and their stack line, which compilers write together."""
         assert self._named is not None
         symbol, line = self._named
-        self._issues.add_missing(f"other text stands between the properties of {symbol} and a stack line", line)
+        self._issues.add_missing(f"other text between the properties of {symbol} and its stack line", line)
         self._stack_missing = True
 
     # ---- one kernel's lines ------------------------------------------------------------------------------------

@@ -176,10 +176,10 @@ class Failures:
         elif not missing:
             yield from self._unfinished(lines, last_report)
         if retried:
-            message = f"{_named(retried)} failed and was built again later: {retried[0].text}"
+            message = f"{_named(retried)} failed, then succeeded: {retried[0].text}"
             yield self._issue("step-retried", message, retried[0].line)
         if host:
-            message = f"{_named(host)} failed and has no device code: {host[0].text}"
+            message = f"{_named(host)} without device code failed: {host[0].text}"
             yield self._issue("host-step-failed", message, host[0].line)
 
     def stems(self) -> set[str]:

@@ -94,7 +94,7 @@ class IssueLog:
             if message.elided and not message.glued:
                 return
         if not message.of_tool:
-            self.add("unknown-line", f"metrics outside of a report: {text}", line, "error", hides=ALL)
+            self.add("unknown-line", f"metrics outside a report: {text}", line, "error", hides=ALL)
             (self._missing if at_beginning else self._damaged).append(line)
         elif at_beginning and not message.glued:
             self.add_missing(f"not a whole line: {text}", line)

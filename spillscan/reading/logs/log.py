@@ -184,7 +184,7 @@ class _Log:
         if strange:
             first = strange[0]
             what = count(clauses, "clause is", "clauses are")
-            message = f"{what} not understood, such as {first.usage.unknown_clauses[0]!r}; all are kept"
+            message = f"{what} not understood, such as {first.usage.unknown_clauses[0]!r}"
             reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
         reading.stats = Stats(
             inputs=1,

@@ -22,7 +22,7 @@ from spillscan.reading.logs.pending import (
 _REASONS: dict[Suspicion, str] = {
     "foreign": "the properties of another function stand before its registers line",
     "misplaced": "its properties stand before another kernel's registers line",
-    "bare": "no stack line stands before its registers line",
+    "bare": "no stack line before its registers line",
     "nameless": "no 'Function properties' line names its stack",
     "unindented": "its stack line has lost its beginning",
 }
@@ -71,7 +71,7 @@ def judge(pending: PendingKernel, seen: Seen, issues: IssueLog, *, complete: boo
         _demand_clauses(pending, issues)
     if entry and pending.symbol and pending.arch is None and seen.with_arch:
         pending.reasons += ("the line that begins it names no arch, as others do",)
-        issues.add_missing(f"no arch stands behind {pending.symbol}", pending.line)
+        issues.add_missing(f"no arch follows {pending.symbol}", pending.line)
     for suspicion in sorted(pending.suspicions):
         if not _stands(suspicion, seen, complete):
             continue

@@ -157,7 +157,7 @@ def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch
     assert [item.uri for item in items] == ["build/a.o"]
     assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
     for text, message in (
-        ("[]", "names no compilation of CUDA code, of 0"),
+        ("[]", "has no CUDA source among 0 entries"),
         ("{", "is not a compilation database"),
         ("{}", "is not a compilation database"),
         ('[{"directory": 1}]', r"Expected `str`, got `int` - at `\$\[0\].directory`"),

@@ -160,7 +160,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_pat
     assert output == b""
     line = errors.decode()
     assert line.startswith("spillscan: interrupted after ")
-    assert line.endswith(f"what was finished is in {tmp_path / 'data'}; the same command goes on from there\n")
+    assert line.endswith(f"finished files are in {tmp_path / 'data'}; run the same command again to continue\n")
     with pytest.raises(ProcessLookupError):
         os.kill(reader, 0)
     run(reference.tree, tmp_path / "data")
@@ -187,5 +187,5 @@ def test_several_builds_at_once(tmp_path: Path) -> None:
 
 
 def test_no_scheduler_is_one_line() -> None:
-    with pytest.raises(InputError, match="no Dask scheduler answers at nonsense"):
+    with pytest.raises(InputError, match="no Dask scheduler at nonsense"):
         run(ROOT / "fixtures" / "demo", "/nowhere/data", scheduler="nonsense")

@@ -170,7 +170,7 @@ def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a file, not a dataset"):
         open_dataset(str(FIXTURES / "demo" / "head.log"))
     append(tmp_path, "v1", BASE)
-    with pytest.raises(InputError, match="has no build v9; the last ones are v1"):
+    with pytest.raises(InputError, match="has no build v9; the latest are v1"):
         load_build(str(tmp_path), "v9")
     record = next((tmp_path / "commits").rglob("*.json"))
     document = json.loads(record.read_text())

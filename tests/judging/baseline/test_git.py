@@ -13,7 +13,7 @@ from tests.judging.baseline.support import ENVIRONMENT, build, commit, git, kern
 BASE, HEAD = FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log"
 NAME = "spillscan-baseline.jsonl"
 COMMON = [f"_Z5{family}{number}Pf" for family in ("copy", "gemm", "scan", "sort") for number in range(8)]
-CONFLICT = "unresolved merge conflict; keep the lines that you want of either side\n"
+CONFLICT = "unresolved merge conflict; keep the lines you want from each side\n"
 
 
 def baseline_of(symbols: list[str], spills: int = 0) -> Baseline:
@@ -127,9 +127,9 @@ def test_paths_out_of_the_repository_are_refused(way: str, repository: Path, tmp
     commit(inner)
     commit(repository)
     status, said = spillscan(repository, "check", HEAD, "--baseline", place, "--baseline-from", "HEAD")
-    words = {"link": "link out of", "folder": "link out of", "submodule": "submodule"}
+    words = {"link": "links to a file outside", "folder": "links to a file outside", "submodule": "submodule"}
     assert (status, said.count("\n")) == (2, 1)
-    assert words.get(way, "outside of the repository") in said
+    assert words.get(way, "is outside the repository") in said
 
 
 def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
     for folder in (nowhere, below):
         folder.mkdir()
     call = ("check", HEAD, "--baseline", NAME, "--baseline-from", "main")
-    assert "is in no git repository" in spillscan(nowhere, *call)[1]
+    assert "not in a git repository" in spillscan(nowhere, *call)[1]
     assert "HEAD has no commit yet" in spillscan(repository, *call)[1]
     spillscan(repository, "baseline", "write", BASE)
     commit(repository)

@@ -228,7 +228,7 @@ def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
     base.write_text("".join(line for line in lines if "bytes stack frame" not in line and "Function prop" not in line))
     result = run("diff", base, HEAD, "--fail-on", "error")
     assert result.returncode == 2
-    assert b"does not say" in result.stdout + result.stderr
+    assert b"does not show" in result.stdout + result.stderr
     # where the head has none, there is no growth, whatever the base was
     assert status(base, HEAD, "--fail-on", "error", "--kernel", "sums") == 0
     # registers known of neither side
@@ -320,7 +320,7 @@ def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
         ((HEAD,), b"a diff needs two builds"),
         ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to a table"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
-        ((BASE, HEAD, HEAD), b"3 builds; give BASE and HEAD"),
+        ((BASE, HEAD, HEAD), b"3 builds; pass BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
         ((BASE, HEAD, "--device", "A100"), b"no kernel runs on A100"),
         ((BASE, HEAD, "--by", "arch", "--device", "H100"), b"--device"),

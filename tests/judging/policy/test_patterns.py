@@ -112,5 +112,5 @@ def test_a_name_of_several_lines_is_one_name() -> None:
 
 
 def test_a_regular_expression_is_refused() -> None:
-    with pytest.raises(UsageError, match="regular expressions are not read"):
+    with pytest.raises(UsageError, match="regular expressions are not supported"):
         compiled("re:gemm(")

@@ -31,7 +31,7 @@ MISTAKES = [
     ("kernels:\n- match: a\n  max_spill: 3\n", "3: unknown key 'max_spill'; did you mean max_spill_bytes?"),
     (
         "kernels:\n- match: a\n  launch: {threads_per_block: 32, unit: b}\n",
-        "3: unknown key 'unit'; unit belongs to the entry",
+        "3: unknown key 'unit'; unit belongs in the entry",
     ),
     ("severity:\n  spil: off\n", "2: unknown rule 'spil'; did you mean spill?"),
     (
@@ -50,10 +50,10 @@ MISTAKES = [
     ("severity: [spill]\n", "1: severity: expected a mapping, got a list"),
     ("kernels: {match: a}\n", "1: kernels: expected a list"),
     ("kernels:\n- gemm\n", "2: kernels: expected a mapping, got 'gemm'"),
-    ("kernels:\n- max_registers: 3\n", "2: an entry of kernels selects nothing; give match, arch or unit"),
-    ("kernels:\n\n- match: a\n", "3: this entry sets nothing; give launch, severity, or a limit"),
+    ("kernels:\n- max_registers: 3\n", "2: this entry of kernels selects nothing; set match, arch or unit"),
+    ("kernels:\n\n- match: a\n", "3: this entry sets nothing; set launch, severity, or a limit"),
     ("kernels:\n- {match: [], max_registers: 1}\n", "2: match: expected a word or a list"),
-    ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(': regular expressions are not read"),
+    ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(': regular expressions are not supported"),
     ("kernels:\n- match: a\n  launch: {dynamic_shared_bytes: 4}\n", "3: launch: needs `threads_per_block`"),
     (
         "kernels:\n- match: a\n  launch: {threads_per_block: 2048}\n",
@@ -71,16 +71,16 @@ MISTAKES = [
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an entry of accept needs `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
     ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'"),
-    ("renamed:\n  'a*': b\n", "2: renamed: 'a*': 'b' needs as many stars on both sides"),
+    ("renamed:\n  'a*': b\n", "2: renamed: 'a*': 'b' needs the same number of stars on both sides"),
     ("renamed: [a]\n", "1: renamed: expected a mapping, got a list"),
     ("labels: {gemm: [relu]}\n", "1: unknown key 'labels'; `spillscan config` lists the keys"),
     ("version: 2\n", "1: version: expected 1, got 2"),
     ("- a\n", "1: expected a mapping, got a list"),
     ("just words\n", "1: expected a mapping, got 'just words'"),
-    ("kernels: [a\n", "2: broken YAML: "),
-    ("a: 1\n---\nb: 2\n", "2: a second document begins here"),
-    ("a: &x 1\nb: *x\n", "1: anchors and aliases are not read"),
-    ("max_registers: !!python/object:os.system 1\n", "1: '1' is not read as tag:yaml.org,2002:python/object"),
+    ("kernels: [a\n", "2: invalid YAML: "),
+    ("a: 1\n---\nb: 2\n", "2: second YAML document"),
+    ("a: &x 1\nb: *x\n", "1: YAML anchors and aliases are not supported"),
+    ("max_registers: !!python/object:os.system 1\n", "1: '1' is not a valid tag:yaml.org,2002:python/object"),
     ("max_registers: " + "9" * 5000, "1: max_registers: expected a whole number ≥ 0 or none, got inf"),
     ("[" * 30 + "]" * 30, "1: nested too deep"),
     ("é: 1\n", "1: unknown key 'é'"),
@@ -129,10 +129,10 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             load(Layer(), config=name, search=True)
         assert str(error.value) == said
     (tmp_path / "spillscan.yml").write_text("")
-    with pytest.raises(UsageError, match=r"spillscan\.yml is not read; rename it to spillscan\.yaml"):
+    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; rename it to spillscan\.yaml"):
         load(Layer(), config=None, search=True)
     (tmp_path / "spillscan.yaml").touch()
-    with pytest.raises(UsageError, match=r"spillscan\.yml is not read; merge it into spillscan\.yaml"):
+    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; merge it into spillscan\.yaml"):
         load(Layer(), config=None, search=True)
 
 

@@ -38,7 +38,7 @@ def test_what_no_tool_reads_is_not_known(tmp_path: Path) -> None:
     path.write_bytes(stored("kepler-sm_35-11.8.cubin"))
     found, issues = scanned(path.read_bytes())
     assert [issue.code for issue in issues] == ["unknown-arch"]
-    assert "not analysed for sm_35" in issues[0].message
+    assert "not analyzed for sm_35" in issues[0].message
     for function in found:
         assert function.usage is not None
         assert function.usage.spills is None
@@ -51,4 +51,4 @@ def test_what_no_tool_reads_is_not_known(tmp_path: Path) -> None:
                 )
     done = run("check", path)
     assert done.returncode == 2
-    assert b"a log of ptxas -v says what they spill" in done.stdout + done.stderr
+    assert b"a ptxas -v log reports their spills" in done.stdout + done.stderr

@@ -111,7 +111,7 @@ def test_a_file_holds_no_more_functions_than_it_may() -> None:
         assert [len(each) for each in found] == [several, several, 1, 1]
         for (issue,) in found[2:]:
             assert isinstance(issue, Issue)
-            assert "more functions than a file of this size can contain" in issue.message
+            assert "more functions than a file of this size can have" in issue.message
 
 
 def _sections() -> list[bytes]:

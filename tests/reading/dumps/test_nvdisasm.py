@@ -82,5 +82,5 @@ def test_resource_listings(path: Path) -> None:
 
 def test_json_is_refused() -> None:
     head = b'[\n  {"ELF":{"SM":{"version":{"major":9,"minor":0}},"Producer":"nvdisasm"}},\n  [\n'
-    with pytest.raises(InputError, match="nvdisasm -json, which is not read"):
+    with pytest.raises(InputError, match="nvdisasm -json, which is not supported"):
         sass.reader([head], "code.json")

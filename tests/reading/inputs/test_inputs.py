@@ -180,7 +180,7 @@ def test_a_report_of_diff_is_no_build(tmp_path: Path) -> None:
     assert b" in 12 kernels " in run("check", tmp_path).stdout
     done = run("scan", report)
     assert done.returncode == 2
-    assert b"diff.json is a report of diff: it has changes, not a build; give what scan -f json wrote" in done.stderr
+    assert b"diff.json is a diff report, not a build; pass the output of scan -f json" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh", "report.html"])

@@ -184,7 +184,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged()],
         [dumped(41)],
         [kernel()],
-        [("registers-mismatch", "k: the log says 40 registers, the dump 41")],
+        [("registers-mismatch", "k: the log says 40 registers, the disassembly 41")],
     ),
     "an unsure log contradicts nothing": (
         [logged(spills=(8, 4), confidence="ambiguous", reasons=("torn",))],
@@ -268,7 +268,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the dump with this symbol and arch, of which none is taken: a.o:5, a.o:5",
+                "k: 2 functions of the disassembly with this symbol and arch; none is used: a.o:5, a.o:5",
             )
         ],
     ),
@@ -286,8 +286,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the dump with this symbol and arch, of which none is taken: "
-                "dump.sass:5, dump.sass:5",
+                "k: 2 functions of the disassembly with this symbol and arch; none is used: dump.sass:5, dump.sass:5",
             )
         ],
     ),

@@ -211,7 +211,7 @@ def test_a_log_begins_inside_a_message(line: str) -> None:
 @pytest.mark.parametrize("before", ["", "a\nb\n"])
 def test_what_a_line_without_its_tool_says_is_a_gap(before: str) -> None:
     (issue,) = read_log(f"{before} registers, used 0 barriers\n{BLOCK}").issues
-    assert issue.message == "metrics outside of a report: registers, used 0 barriers"
+    assert issue.message == "metrics outside a report: registers, used 0 barriers"
     assert "kernels" in issue.hidden
 
 

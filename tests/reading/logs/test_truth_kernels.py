@@ -77,7 +77,7 @@ def plain(
 
 FOREIGN = "the properties of another function stand before its registers line"
 MISPLACED = "its properties stand before another kernel's registers line"
-BARE = "no stack line stands before its registers line"
+BARE = "no stack line before its registers line"
 NAMELESS = "no 'Function properties' line names its stack"
 NAMESAKES = "kernels of its name were compiled at the same time"
 UNINDENTED = "its stack line has lost its beginning"

@@ -5,7 +5,7 @@ spillscan.view("kernel", (payload, id, box) => {
   const UNKNOWN_LAUNCH = "Block size unknown: upper bounds. Set it with --launch.";
   const i = store.find(id);
   if (i === undefined) {
-    add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page holds no kernel of that address. ", h("a", { href: link("table") }, "All kernels")));
+    add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page has no kernel at that address. ", h("a", { href: link("table") }, "All kernels")));
     return;
   }
   const arch = store.arch(i);
@@ -71,6 +71,6 @@ spillscan.view("kernel", (payload, id, box) => {
 
   function local() {
     return h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map, (payload.code && payload.code[i]) || null)
-      : h("p", { class: "quiet" }, marked("This page holds the spill maps of the worst kernels only; `spillscan show` prints any.")));
+      : h("p", { class: "quiet" }, marked("This page has spill maps of the worst kernels only; `spillscan show` prints any.")));
   }
 });

@@ -155,7 +155,7 @@
     const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");
     return section("issues", doubt ? "Input issues" : "Input",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",
-        unknown ? h("b", {}, `Not understood: ${unknown}.`) : doubt ? "" : `${understands}${open ? "; what it does not say stands above" : ""}.`),
+        unknown ? h("b", {}, `Not understood: ${unknown}.`) : doubt ? "" : `${understands}${open ? "; unknown values are listed above" : ""}.`),
       note ? h("p", { class: "note" }, marked(note)) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
