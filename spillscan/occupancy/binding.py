@@ -35,13 +35,13 @@ def verdict(occupancy: Occupancy) -> str:
     if not occupancy.can_launch:
         return "This launch fails."
     if occupancy.fraction >= 1:
-        return "Every warp slot is in use; occupancy limits nothing here."
+        return "Every warp slot is in use: occupancy cannot increase."
     if occupancy.fraction < LOW_FRACTION:
         return (
             "Below about 25 %: worth a look if the kernel waits on memory or other long latencies. A spill-free GEMM at"
             " low occupancy may be at its best."
         )
-    return "Occupancy is a means: more resident warps help only where the present ones leave latency uncovered."
+    return "Higher occupancy helps only if the resident warps do not already hide latency."
 
 
 def _warps(occupancy: Occupancy) -> str:

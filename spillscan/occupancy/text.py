@@ -67,7 +67,7 @@ def report(
     if occupancy.can_launch:
         lines += [
             "",
-            f"left over per SM: {count(occupancy.unused_warps, 'warp')}, {occupancy.unused_registers:,} registers,"
+            f"unused per SM: {count(occupancy.unused_warps, 'warp')}, {occupancy.unused_registers:,} registers,"
             f" {occupancy.unused_shared_bytes:,} B shared memory",
         ]
     lines += ["", "next steps"]
@@ -81,8 +81,7 @@ def report(
     if occupancy.can_launch or wanted_blocks:
         free = available_dynamic_shared_bytes(configuration, blocks)
         lines.append(
-            f"  dynamic shared memory per block that {count(blocks, 'block')}"
-            f" {'leaves' if blocks == 1 else 'leave'} room for: "
+            f"  dynamic shared memory available per block at {count(blocks, 'block')}/SM: "
             + ("none, they do not fit" if free is None else f"{free:,} B")
         )
     if occupancy.can_launch:
@@ -100,7 +99,7 @@ def report(
 def _limits(occupancy: Occupancy) -> list[str]:
     configuration = occupancy.configuration
     device = configuration.device
-    rows = [("limit", "blocks/SM", "a block takes", "of an SM")]
+    rows = [("limit", "blocks/SM", "per block", "per SM")]
     takes = {
         "warps": (count(configuration.warps_per_block, "warp"), f"{occupancy.max_warps}"),
         "registers": (count(occupancy.allocated_registers_per_block, "register"), f"{device.registers_per_sm:,}"),
@@ -112,7 +111,7 @@ def _limits(occupancy: Occupancy) -> list[str]:
     for name, limit in occupancy.limits.items():
         if limit is None and name in ("barriers", "virtual_resources"):
             continue
-        binds = "  <- binds" if name in occupancy.limiters else ""
+        binds = "  <- limiter" if name in occupancy.limiters else ""
         taken, whole = takes[name]
         rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + binds))
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -154,7 +153,7 @@ def next_block_line(occupancy: Occupancy) -> str:
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
-    """Changes in both directions, one line per resource: ``registers 41 -> 40: 5 -> 6 blocks``."""
+    """Changes in both directions, one line per resource: ``registers: 41 → 40: 5 → 6 blocks``."""
     unit = {"registers": "", "shared": " B", "barriers": ""}
     lines = []
     for way in ways:
@@ -163,18 +162,16 @@ def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
         if more is not None:
             less = f" ({more.before - more.after:,} B less)" if name == "shared" else ""
             parts.append(
-                f"{more.before:,} -> {more.after:,}{unit[name]}{less}: {more.blocks_before} ->"
+                f"{more.before:,} → {more.after:,}{unit[name]}{less}: {more.blocks_before} →"
                 f" {count(more.blocks_after, 'block')}"
             )
         if way.free:
-            parts.append(f"{way.free:,}{unit[name]} more {'is' if way.free == 1 else 'are'} free")
-        elif fewer is not None:
-            parts.append("none free")
+            parts.append(f"+{way.free:,}{unit[name]} at no cost")
         if fewer is not None:
             rest = count(fewer.blocks_after, "block") if fewer.blocks_after else "cannot launch"
             parts.append(f"{fewer.after:,}{unit[name]}: {rest}")
         if parts:
-            lines.append(f"{'shared memory' if name == 'shared' else name} " + "; ".join(parts))
+            lines.append(f"{'shared memory' if name == 'shared' else name}: " + "; ".join(parts))
     return lines
 
 
@@ -182,10 +179,10 @@ def cluster_line(clusters: Clusters) -> str:
     """One line about the number of active clusters."""
     text = f"clusters of {clusters.cluster_blocks}: "
     if clusters.active is None:
-        text += "how many are active depends on the GPU; name one (--arch H200)"
+        text += "the number of active clusters depends on the GPU; name one (--arch H200)"
     else:
         text += f"{'' if clusters.exact else 'at most '}{clusters.active} active on the GPU"
-        text += "" if clusters.exact else " (the layout of its clusters of SMs decides)"
+        text += "" if clusters.exact else " (depends on the layout of its SM clusters)"
     return text + ("" if clusters.portable else "; non-portable, needs the attribute")
 
 

@@ -94,7 +94,7 @@ def _counts(report: Report) -> str:
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     paired = sum(change.state != "removed" for change in report.changes)
     same = len(report.build.kernels) - paired - unknown
-    said = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
+    said = [*pairings.counts(report.changes), f"{same:,} with equal metrics"]
     return ", ".join([*said, f"{unknown:,} unknown"] if unknown else said)
 
 

@@ -34,25 +34,25 @@ sm_80 (Ampere GA100)
 
 12 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers
 
-  limit          blocks/SM    a block takes  of an SM
+  limit          blocks/SM        per block  per SM
   warp slots            16          4 warps  64
-  registers             12  5,120 registers  65,536  <- binds
+  registers             12  5,120 registers  65,536  <- limiter
   shared memory         18          9,216 B  167,936 B
   block slots           32           1 slot  32
 
-left over per SM: 16 warps, 4,096 registers, 57,344 B shared memory
+unused per SM: 16 warps, 4,096 registers, 57,344 B shared memory
 
 next steps
-  registers 40 -> 32: 12 -> 16 blocks; none free; 41: 10 blocks
-  shared memory 4,736 B more are free; 12,929 B: 11 blocks
+  registers: 40 → 32: 12 → 16 blocks; 41: 10 blocks
+  shared memory: +4,736 B at no cost; 12,929 B: 11 blocks
   best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75 %)
-  dynamic shared memory per block that 12 blocks leave room for: 4,736 B
+  dynamic shared memory available per block at 12 blocks/SM: 4,736 B
 
 limiters
   registers: 5,120 per block (40 per thread) of 65,536 per SM
   try: __launch_bounds__(128, 16): at most 32 registers, 12 → 16 blocks/SM; may spill (not tried)
 
-Occupancy is a means: more resident warps help only where the present ones leave latency uncovered.
+Higher occupancy helps only if the resident warps do not already hide latency.
 
 local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)
 """
@@ -81,8 +81,8 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
     status, out, _ = run(capsys, "occupancy", "H200", "--threads", "672", "--registers", "96")
     assert status == 0
     assert "cannot launch: 21 warps of 3,072 registers: the 4 partitions hold 20 of them" in out
-    assert "  registers 96 -> 80: 0 -> 1 block\n" in out
-    assert "free" not in out
+    assert "  registers: 96 → 80: 0 → 1 block\n" in out
+    assert "at no cost" not in out
     assert "This launch fails." in out
 
 
@@ -157,11 +157,11 @@ def test_wanted_blocks(capsys):
         "max_dynamic_shared_bytes=max",
     ]
     _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=5")
-    assert "that 5 blocks leave room for: 45,568 B" in out
+    assert "at 5 blocks/SM: 45,568 B" in out
     _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17", "-f", "json")
     assert json.loads(out)["available_dynamic_shared_bytes"] is None
     _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17")
-    assert "that 17 blocks leave room for: none, they do not fit" in out
+    assert "at 17 blocks/SM: none, they do not fit" in out
     assert run(capsys, *hopper, "--set", "min_blocks_per_sm=0")[0] == 2
 
 

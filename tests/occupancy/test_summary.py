@@ -136,6 +136,6 @@ def test_verdicts_are_modest():
     low = occupancy("sm_90", registers=200, threads_per_block=128)
     assert "about 25 %" in verdict(low)
     assert "may be at its best" in verdict(low)
-    assert "a means" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
-    assert "limits nothing" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
+    assert "only if" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
+    assert "cannot increase" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
     assert "fails" in verdict(occupancy("sm_90", registers=255, threads_per_block=1024))

@@ -35,11 +35,17 @@ def test_sizes(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("blocks", "portable", "active", "exact", "line"),
     [
-        (2, True, None, True, "how many are active depends on the GPU; name one (--arch H200)"),
+        (2, True, None, True, "the number of active clusters depends on the GPU; name one (--arch H200)"),
         (2, True, 132, True, "132 active on the GPU"),
         (2, True, 0, True, "0 active on the GPU"),
-        (4, True, 66, False, "at most 66 active on the GPU (the layout of its clusters of SMs decides)"),
-        (16, False, None, False, "how many are active depends on the GPU; name one (--arch H200); non-portable, needs"),
+        (4, True, 66, False, "at most 66 active on the GPU (depends on the layout of its SM clusters)"),
+        (
+            16,
+            False,
+            None,
+            False,
+            "the number of active clusters depends on the GPU; name one (--arch H200); non-portable, needs",
+        ),
     ],
 )
 def test_clusters(blocks: int, portable: bool, active: int | None, exact: bool, line: str) -> None:

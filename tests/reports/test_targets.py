@@ -165,7 +165,7 @@ def test_scan_has_no_findings_to_report(folder: Path) -> None:
         if "scan" not in module.KINDS:
             result = run("scan", LOG, "-f", name, cwd=folder)
             assert result.returncode == 2
-            assert f"{name} cannot show a scan" in result.stderr.decode()
+            assert f"{name} does not support a scan" in result.stderr.decode()
             assert result.stdout == b""
 
 

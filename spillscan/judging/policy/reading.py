@@ -208,7 +208,7 @@ def _node(name: str, text: str) -> Node:
 def _level_of(text: str) -> tuple[str, str]:
     rule, equals, level = (part.strip() for part in text.partition("="))
     if not equals:
-        raise UsageError(f"--severity: {text[:60]!r} sets no severity", "write RULE=LEVEL")
+        raise UsageError(f"--severity: {text[:60]!r} has no level", "write RULE=LEVEL")
     return rule, level
 
 

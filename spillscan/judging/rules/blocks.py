@@ -112,7 +112,7 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if terms.launch is None:
         return f"min_blocks_per_sm needs the block size; {_SAY}"
     if kernel.final is False:
-        return "relocatable code: registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
+        return "relocatable code: its registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")

@@ -59,7 +59,7 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     yield from words.summary(report.build).splitlines()
     yield from _portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (row.kernel.own_spill_bounds for row in shown)):
-        yield "4 to 8: lower and upper bound; the code does not say which accesses are spills"
+        yield "4 to 8: lower and upper bound; the code does not show which accesses are spills"
     summaries = [row.summary for row in shown]
     known = [found for found in summaries if found.occupancy]
     if any(found.at_most and found.assumed for found in known):

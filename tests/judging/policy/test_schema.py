@@ -100,7 +100,7 @@ OPTIONS = [
     ({"max_registers": "9" * 40}, (), (), "--set: max_registers: expected a whole number ≥ 0 or none, got '99"),
     ({"max_registers": "²"}, (), (), "--set: max_registers: expected a whole number ≥ 0 or none, got '²'"),
     ({"devices": "sm_90,H1000"}, (), (), "--device: unknown device 'H1000'"),
-    ({}, ("spill",), (), "--severity: 'spill' sets no severity; write RULE=LEVEL"),
+    ({}, ("spill",), (), "--severity: 'spill' has no level; write RULE=LEVEL"),
     ({}, ("spil=off",), (), "--severity: unknown rule 'spil'; did you mean spill?"),
     ({}, ("spill=none",), (), "--severity: severity of spill: expected error, warning, note or off, got 'none'"),
     ({}, (), ("truncatd",), "--accept: unknown gap 'truncatd'; did you mean truncated?"),

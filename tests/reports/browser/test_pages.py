@@ -85,14 +85,14 @@ def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Ope
 
 
 def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
-    assert browse(site["empty"]).text("h1") == "The input names no kernel"
+    assert browse(site["empty"]).text("h1") == "The input contains no kernel"
     assert browse(site["empty"], "#/table").text(ROWS) == "No kernel fits."
 
 
 def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
     tab = browse(site["diff"])
     assert tab.text("h1") == "2 kernels regressed"
-    assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 with the same figures"
+    assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 with equal metrics"
     assert tab.texts("section > h2") == ["Errors 2", "Notes 2", "Other changes 2"]
     assert "spill stores 0 → 304 B +304" in tab.text(".changes li")
     tab.page.get_by_role("radio", name="2 added").check()
@@ -270,10 +270,10 @@ def paper(tab: Tab) -> str:
 def test_dark_light_and_print(site: Site, browse: Open) -> None:
     dark, light = browse(site["scan"], color_scheme="dark"), browse(site["scan"], color_scheme="light")
     assert (paper(dark), paper(light)) == ("rgb(18, 21, 25)", "rgb(255, 255, 255)")
-    dark.page.get_by_role("button", name="Light or dark colours").click()
+    dark.page.get_by_role("button", name="Light or dark colors").click()
     assert paper(dark) == paper(light)
     assert dark.page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
-    dark.page.get_by_role("button", name="Light or dark colours").click()
+    dark.page.get_by_role("button", name="Light or dark colors").click()
     dark.page.emulate_media(media="print")
     assert paper(dark) == paper(light)
     assert not dark.page.locator(".top nav").is_visible()

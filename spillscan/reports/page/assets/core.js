@@ -70,7 +70,7 @@ const spillscan = (() => {
   // What a gate does not know of what it judges, and what of it the policy accepts.
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
-    return [band("Not known, so that no gate can pass", verdict.gaps), band("Not known, and accepted", verdict.accepted)];
+    return [band("Incomplete input, gate cannot pass", verdict.gaps), band("Accepted gaps", verdict.accepted)];
   }
 
   // Addresses are #/view/id?key=value.
@@ -152,7 +152,7 @@ const spillscan = (() => {
   function theme() {
     const root = document.documentElement;
     const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
-    return h("button", { class: "theme", type: "button", title: "Light or dark colours", onclick: () => { root.dataset.theme = dark() ? "light" : "dark"; } },
+    return h("button", { class: "theme", type: "button", title: "Light or dark colors", onclick: () => { root.dataset.theme = dark() ? "light" : "dark"; } },
       svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
         svg("circle", { cx: 10, cy: 10, r: 7, fill: "none", stroke: "currentColor", "stroke-width": 1.5 }), svg("path", { d: "M10 3a7 7 0 0 1 0 14z", fill: "currentColor" })));
   }

@@ -19,7 +19,7 @@ const first = (() => {
     const list = (entries, start) => h("ol", { class: "first", start }, entries.map(entry));
     return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "First fixes"),
       fails.length ? list(fails, 1) : null,
-      spills.length ? [h("p", { class: "quiet" }, "By spill cost: bytes, tenfold per enclosing loop."), list(spills, fails.length + 1)] : null,
+      spills.length ? [h("p", { class: "quiet" }, "By spill cost: bytes × 10 per enclosing loop."), list(spills, fails.length + 1)] : null,
       others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 

@@ -22,7 +22,7 @@ spillscan.view("kernel", (payload, id, box) => {
       const [text, its] = amount(columns[key][i], unit);
       return [key === "shared" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, (key === "stores" || key === "loads") && columns[key][i] ? "bad" : ""];
     });
-    const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: interleaved output does not decide all figures" : "",
+    const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: output was interleaved" : "",
       store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
       store.subject(i)?.mark].filter(Boolean);
     return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),

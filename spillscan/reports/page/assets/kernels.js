@@ -14,7 +14,7 @@
     words("name", "kernel", store.name),
     words("arch", "arch", store.arch, columns.arches),
     ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
-    figure("occupancy", "occupancy", "Resident warps of the SM's; ≤ at the best block size, where it is not known how it is launched", (i) => store.occupancy(i) || "–"),
+    figure("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size unknown", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, store.limiters),
     ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
@@ -132,7 +132,7 @@
       const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
       tally.textContent = shown.length === columns.count ? everything : `${number(shown.length)} of ${everything}`;
       one.hidden = state.by === "none";
-      one.textContent = `A group has the figures of one kernel, its ${state.sort ? "first in this order" : "worst"}; beside its name stands what spills of all its kernels together.`;
+      one.textContent = `A group shows the metrics of its ${state.sort ? "first" : "worst"} kernel; next to its name are the spills of all its kernels.`;
       within.hidden = !state.registers && !state.namespace;
       within.textContent = `${[state.namespace, state.registers ? `${state.registers.replace("-", " to ")} registers` : ""].filter(Boolean).join(", ")} ✕`;
       within.setAttribute("aria-label", `${within.textContent.slice(0, -2)}: remove this filter`);

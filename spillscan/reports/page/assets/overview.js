@@ -21,9 +21,9 @@
     const ambiguous = flagged(store.AMBIGUOUS), open = flagged(store.NOT_FINAL);
     const spill = (some, all, noun) => [h("b", { class: "bad" }, number(some)), ` of ${count(all, noun)} ${some === 1 ? "spills" : "spill"}`];
     const called = !spilling && !silent && functions.spilling; // a kernel spills where it calls one
-    const said = !total ? "The input names no kernel"
+    const said = !total ? "The input contains no kernel"
       : spilling ? spill(spilling, total, "kernel") : called ? spill(functions.spilling, functions.count, "device function")
-      : silent === total ? `No kernel of ${number(total)} says whether it spills`
+      : silent === total ? `Spills unknown for ${count(total, "kernel")}`
       : silent ? "No kernel is known to spill" : `None of ${count(total, "kernel")} spills`;
     const parts = [spilling ? `${bytes(stores)} stored and ${bytes(loads)} reloaded per thread, counted once per instruction` : "",
       silent ? `${count(silent, "kernel")} ${silent === 1 ? "does" : "do"} not say` : "",
@@ -94,7 +94,7 @@
     const discs = filters.grouped(known, (i) => [step(i), occupancy[i], store.occupancy(i)].join())
       .map(([, some]) => [some[0], some.length, some.filter(store.spilled).length]).sort((a, b) => b[1] - a[1]);
     if (discs.length < 2) return null;
-    const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each disc leads to its kernels",
+    const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each dot links to its kernels",
       across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10} %` },
       parts: ({ x, y }) => discs.map(([i, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step(i)) }) },
         svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${said(n, spill)}`),
@@ -118,7 +118,7 @@
       const tile = (label, size, tone, href) => { const value = `${bytes(size)}, ${((100 * size) / total).toFixed(1)} %`; return { size, label, value, title: `${label}: ${value}`, tone, href }; };
       const tiles = ranked.slice(0, TILES).map(([label, size], at) => tile(label || "not said", size, at, label ? link("table", "", { [state.by]: label, ...(state.of === "spilled bytes" ? { spills: "1" } : {}) }) : null));
       if (ranked.length > TILES) tiles.push(tile(`${number(ranked.length - TILES)} more`, filters.summed(ranked.slice(TILES).map(([, size]) => size)), 4, null));
-      place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each leads to its kernels`));
+      place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each links to its kernels`));
     };
     fill();
     return section("areas", "Sizes", controls.form(state, fill,
@@ -146,12 +146,12 @@
   }
 
   function understood({ read, issues, note }, verdict) {
-    const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "line")} of the tools` : "",
+    const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "compiler line")}` : "",
       read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
     const all = payload.overview;
     const open = all.kernels.silent + all.functions.silent + store.columns.flags.filter((flags) => flags & (store.AMBIGUOUS | store.NOT_FINAL)).length + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
-    const understands = read.lines ? "Every line of the tools was understood" : "All of it was read";
+    const understands = read.lines ? "Every compiler line was understood" : "All of it was read";
     const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");
     return section("issues", doubt ? "Input issues" : "Input",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",

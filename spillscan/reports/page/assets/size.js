@@ -24,6 +24,6 @@ spillscan.view("size", ({ title, tree }, id, box) => {
   if (!compared) columns.splice(2, 0, { label: "of all", num: true, cell: (each) => `${(100 * each.stored_bytes / (tree.stored_bytes || 1)).toFixed(1)}%` });
   add(box, h("h1", {}, title),
     h("p", {}, trail.map((each, at) => [at ? " › " : "", each === node ? h("b", {}, each.label) : h("a", { href: link("size", path.slice(0, at).join(".")) }, each.label)]), ` · ${said(node)}`),
-    groups.length ? [groups.length > 1 ? treemap.figure(tiles, `stored bytes of ${node.label}, as areas; the table below has the figures`) : null,
+    groups.length ? [groups.length > 1 ? treemap.figure(tiles, `stored bytes of ${node.label}, as areas; values are in the table below`) : null,
       table({ title: "Groups", kind: "weights", step: ROWS, rows: groups, columns })] : null);
 });

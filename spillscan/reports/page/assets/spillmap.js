@@ -104,7 +104,7 @@ const spillmap = (() => {
         map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
         coarse ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
         ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
-      lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes, tenfold per enclosing loop.") : null,
+      lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes × 10 per enclosing loop.") : null,
       lines.length ? h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))) : null,
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
