@@ -109,7 +109,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
         place = spillmap.where(stats.live_peak.source)
         yield (
             f"  {stats.live_peak.registers} registers live at {stats.live_peak.address:#x}"
-            f" (line {stats.live_peak.line} of the dump{', ' + place if place else ''})"
+            f" (line {stats.live_peak.line} of the disassembly{', ' + place if place else ''})"
         )
     if pressure is not None:
         yield from _pressure(pressure, kernel)

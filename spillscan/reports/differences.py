@@ -46,7 +46,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from pairings.archs(report)
         yield _counts(report)
     else:
-        yield f"same figures in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
+        yield f"same metrics in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(report.changes)

@@ -141,8 +141,8 @@ def test_pipes_and_folders_are_refused_not_replaced(folder: Path) -> None:
     ("forms", "wrong"),
     [
         (["yaml"], "unknown format 'yaml'"),
-        (["json:"], "names no file"),
-        (["json:+"], "names no file"),
+        (["json:"], "has no file name"),
+        (["json:+"], "has no file name"),
         (["json", "text"], "two formats for standard output"),
         (["json:a", "csv:./a"], "two formats for"),
     ],

@@ -126,7 +126,7 @@ def _own(kernel: Kernel) -> Maker | None:
 def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
     if silent := [which for which, each in zip(_SIDES, codes, strict=True) if each is None]:
         which = "either build" if len(silent) == 2 else f"the {silent[0]} build"
-        yield f"live registers, and which lines grew: give a binary of {which} (sm_75 and later)"
+        yield f"live registers, and which lines grew: pass a binary of {which} (sm_75 and later)"
     elif silent := [which for which, each in zip(_SIDES, codes, strict=True) if each and not any(each.sources)]:
         which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
         yield f"which lines grew: compile {which} with -lineinfo"

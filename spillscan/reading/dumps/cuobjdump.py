@@ -78,7 +78,7 @@ class Dump:
         if self._code:
             self._truncated()
         elif self._announced or (text and not text.endswith(b"\n")):
-            self._ready.append(self.account.truncated("the dump is truncated before a function", self._line))
+            self._ready.append(self.account.truncated("the disassembly is truncated before a function", self._line))
         yield from self._ready
         self.account.lines = self._line - 1
         yield from self.account.summary()
@@ -136,7 +136,7 @@ class Dump:
             self._lost_head("a function ends here whose beginning is missing")
         elif rule == "function":
             if self._member == BEFORE_ALL and self._headless:
-                self._lost_head("the dump does not begin with the head that names the architecture")
+                self._lost_head("the disassembly does not begin with the head that names the architecture")
             name = decode(values[0])
             self.account.damaged_names += "\\x" in name
             self._code = Listing(name, self._member, self.account.origin(self._line))

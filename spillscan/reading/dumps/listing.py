@@ -85,7 +85,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     number = re.match(r"sm_([0-9]+)", arch or "")
     if number is None or int(number[1]) >= FIRST_ARCH:
         return None
-    message = f"machine code of {arch} is not supported: sm_{FIRST_ARCH} is the first that is"
+    message = f"machine code of {arch} is not supported (sm_{FIRST_ARCH} or later)"
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 
@@ -140,16 +140,14 @@ class DumpAccount(Struct):
         """
         shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
         if grammar.line("diagnostic").match(text):
-            return self.issue("tool-message", f"the disassembly contains a message of its tool: {shown}", line)
+            return self.issue("tool-message", f"the disassembly contains a message of the disassembler: {shown}", line)
         if symbol is not None:
             hides = ("spills", "code")
         self.unknown_lines += 1
         self.hides = self.hides or hides
         if self.unknown_lines > SHOWN:
             return None
-        return self.issue(
-            "unknown-line", f"not a line of a disassembly: {shown}", line, hides=hides, symbol=symbol or ""
-        )
+        return self.issue("unknown-line", f"not a disassembly line: {shown}", line, hides=hides, symbol=symbol or "")
 
     def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
         """Issue for an input that ends too early."""
@@ -163,16 +161,18 @@ class DumpAccount(Struct):
         """Issues reported once, at the end of the input."""
         if self.unwritten:
             yield self.issue(
-                "damaged-listing", "NUL bytes: a part of the disassembly was never written", severity="error"
+                "damaged-listing", "NUL bytes: part of the disassembly was never written", severity="error"
             )
         if damaged := self.damaged_names:
-            yield self.issue("damaged-listing", f"function names are damaged: {damaged:,}", severity="error")
+            yield self.issue("damaged-listing", f"damaged function names: {damaged:,}", severity="error")
         if strange := self.undecodable_bytes:
             yield self.issue(
-                "undecodable", f"{count(strange, 'byte')} not ASCII in the disassembly; cuobjdump prints ASCII only"
+                "undecodable", f"{count(strange, 'byte')} of the disassembly not ASCII; cuobjdump prints only ASCII"
             )
         if self.unknown_lines > SHOWN:
-            message = f"{count(self.unknown_lines, 'line')} of the disassembly not understood; {SHOWN} are shown"
+            message = (
+                f"{count(self.unknown_lines, 'line')} of the disassembly not understood; the first {SHOWN} are shown"
+            )
             yield self.issue("unknown-line", message, hides=self.hides)
 
 

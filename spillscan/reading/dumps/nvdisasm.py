@@ -70,7 +70,7 @@ class Disassembly:
                 self._ready.clear()
         self.account.lines = number
         if text and not text.endswith(b"\n"):
-            self._ready.append(self.account.truncated("the last line of the dump is truncated", number))
+            self._ready.append(self.account.truncated("the last line of the disassembly is truncated", number))
         self._finish()
         yield from self._ready
         yield from self.account.summary()
@@ -112,7 +112,7 @@ class Disassembly:
         elif rule == "section":
             self._finish()
             if self._member.arch is None and not self.account.functions:
-                self._damaged("the dump does not begin with the head that names the architecture", number)
+                self._damaged("the disassembly does not begin with the head that names the architecture", number)
             self._code = self._begin(decode(values[0]), number)
         elif rule == "other_section":
             self._finish()

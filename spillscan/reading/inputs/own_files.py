@@ -82,7 +82,7 @@ def _snapshot(stream: Stream, name: str) -> Reading:
 
     data = stream.read(LARGEST_SNAPSHOT_BYTES)
     if _OF_CHANGES.match(data):
-        raise NoBuildError(f"{name} is a report of diff: it has changes, not a build", "give what scan -f json wrote")
+        raise NoBuildError(f"{name} is a diff report, not a build", "pass the output of scan -f json")
     try:
         build = build_of(data)
     except ValueError as error:

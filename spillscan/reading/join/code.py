@@ -79,7 +79,7 @@ def _with_one_of(
         return replace(joined, caller=candidates[0].caller) if len(callers) == 1 else joined
     if candidates and not _are_copies(kernel, candidates):
         places = ", ".join(str(function.stats.origin) for function in candidates)
-        text = f"{count(len(candidates), 'function')} of the dump with this symbol and arch, of which none is taken: "
+        text = f"{count(len(candidates), 'function')} of the disassembly with this symbol and arch; none is used: "
         issues.append(contradiction("ambiguous-sass", kernel, text + places, candidates[0].stats.origin))
     elif kernel.role == "entry" and disassembled:
         message = f"{kernel.short_name}: in the build log, but not in the disassembly for {kernel.key.arch}"
@@ -91,7 +91,7 @@ def _with_one_of(
 def _not_in_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> Issue:
     """Issue that no log reports these functions, naming their objects or disassembly."""
     places = dict.fromkeys(origin.input for item in unlogged if (origin := origin_of(item)))
-    named = listed([*places][:_NAMED], len(places) - _NAMED) or "the dump"
+    named = listed([*places][:_NAMED], len(places) - _NAMED) or "the disassembly"
     are = "is" if len(unlogged) == 1 else "are"
     message = f"{count(len(unlogged), 'function')} of {named} {are} in no build log: {unlogged[0].symbol} …"
     return Issue(code="not-in-log", message=message, severity="note", origin=origin_of(unlogged[0]))
@@ -322,10 +322,10 @@ def with_function(kernel: Kernel, function: SassFunction, issues: list[Issue]) -
     if function.usage is not None:
         kernel = _with_binary(kernel, function, function.usage, issues)
     elif None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
-        text = f"the log says {kernel.usage.registers} registers, the dump {stats.registers}"
+        text = f"the log says {kernel.usage.registers} registers, the disassembly {stats.registers}"
         issues.append(contradiction("registers-mismatch", kernel, text, stats.origin))
     if stats.setmaxnreg and any(advisory.kind == LOST_SETTING for advisory in kernel.advisories):
-        text = f"the log says that ptxas ignored setmaxnreg, the code has {stats.setmaxnreg} of it"
+        text = f"the log says that ptxas ignored setmaxnreg, but the code has {stats.setmaxnreg}"
         issues.append(contradiction("setmaxnreg-mismatch", kernel, text, stats.origin))
     role = function.role if kernel.role == "unknown" else kernel.role
     origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
@@ -378,7 +378,7 @@ def _spills_differ(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
     least, most = local.bounds(kernel.role, own=True)
     if all(low <= each <= high for low, each, high in zip(least.pair, reported, most.pair, strict=True)):
         return ""
-    logged = f"the log counts {reported[0]} bytes spill stores and {reported[1]} bytes spill loads, the dump shows "
+    logged = f"the log counts {reported[0]} B spill stores and {reported[1]} B spill loads, the disassembly shows "
     if least != most:
         return logged + f"{between(least.pair[0], most.pair[0])} and {between(least.pair[1], most.pair[1])}"
     stored, loaded = least.pair

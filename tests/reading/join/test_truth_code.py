@@ -176,7 +176,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "spill-mismatch",
-                "k: the log counts 8 bytes spill stores and 4 bytes spill loads, the dump shows 4 and 4 (-4, +0)",
+                "k: the log counts 8 B spill stores and 4 B spill loads, the disassembly shows 4 and 4 (-4, +0)",
             )
         ],
     ),
@@ -220,7 +220,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "spill-mismatch",
-                "k: the log counts 12 bytes spill stores and 4 bytes spill loads, the dump shows 4 and 4 (-8, +0)",
+                "k: the log counts 12 B spill stores and 4 B spill loads, the disassembly shows 4 and 4 (-8, +0)",
             )
         ],
     ),

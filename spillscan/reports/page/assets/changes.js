@@ -117,7 +117,7 @@
         rest.length < figures.length ? pairs(figures.filter(([at]) => metrics[at].main)) : null,
         rest.length === figures.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
         row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
-        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "same figures") : null,
+        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "same metrics") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 
