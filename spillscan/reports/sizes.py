@@ -153,7 +153,7 @@ def records(whole: SizeGroup, levels: Sequence[str]) -> Iterator[Sequence[Any]]:
 
 def page(whole: SizeGroup, title: str) -> Iterator[str]:
     """Yield a page with a treemap in pieces."""
-    payload = {**head(title, "size", "Size"), "tree": to_builtins(whole)}
+    payload = {**head(title, "size", {"size": "Size"}), "tree": to_builtins(whole)}
     return document(title, payload, ("treemap", "size"), lines(whole, STATIC.rows, STATIC))
 
 

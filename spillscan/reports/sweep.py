@@ -184,5 +184,5 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
         for curve in curves
     ]
     inputs = ", ".join(dict.fromkeys(curve.input for curve in curves))
-    payload = {**page.head(inputs, "sweep", "Sweep"), "swept": swept}
+    payload = {**page.head(inputs, "sweep", {"sweep": "Sweep"}), "swept": swept}
     return page.document(inputs, payload, ("sweep",), text(curves, page.STATIC))

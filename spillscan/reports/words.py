@@ -16,7 +16,7 @@ from spillscan.judging.places import (
     place_of,
     source_place,
 )
-from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Kernel, Severity, at_least
+from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Issue, Kernel, Severity, at_least
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.naming.libraries import library_of
@@ -324,7 +324,12 @@ def bounds(change: Change) -> str:
     return f"{old} → {new} threads"
 
 
+def by_severity(found: Iterable[Finding | Issue]) -> list[tuple[Severity, int]]:
+    """Number of findings or issues of each severity that occurs, the worst first."""
+    numbers = Counter(each.severity for each in found)
+    return [(severity, numbers[severity]) for severity in reversed(SEVERITIES) if numbers[severity]]
+
+
 def severities(findings: Iterable[Finding]) -> str:
     """``2 errors, 1 warning``."""
-    numbers = Counter(finding.severity for finding in findings)
-    return ", ".join(count(numbers[severity], severity) for severity in reversed(SEVERITIES) if numbers[severity])
+    return ", ".join(count(number, severity) for severity, number in by_severity(findings))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from spillscan.model import Change, Kernel
@@ -15,6 +16,9 @@ FORMAT = "csv"
 HELP = "one row per kernel; for a diff, one row per changed metric"
 KINDS = ALL_KINDS
 
+_identity: Callable[[Kernel], tuple[Any, ...]] = attrgetter(
+    "key.symbol", "name", "short_name", "key.arch", "key.unit", "role", "confidence", "final"
+)
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
 _FIGURES = (*NUMBERS, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
@@ -45,20 +49,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
         origin = kernel.origins[0] if kernel.origins else None
         place = (origin.input, origin.line) if origin else ("", "")
         yield _row((*_identity(kernel), *figures, *place))
-
-
-def _identity(kernel: Kernel) -> tuple[Any, ...]:
-    key = kernel.key
-    return (
-        key.symbol,
-        kernel.name,
-        kernel.short_name,
-        key.arch,
-        key.unit,
-        kernel.role,
-        kernel.confidence,
-        kernel.final,
-    )
 
 
 def _change(change: Change) -> Iterator[str]:

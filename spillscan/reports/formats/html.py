@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spillscan import __version__
 from spillscan.advice.causes import at_lines, holdings
 from spillscan.advice.families import Advice, facts
 from spillscan.advice.fixes import fixes
 from spillscan.advice.ranking import why_here
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
-from spillscan.model import SEVERITIES, Build, Finding, Kernel, Severity
+from spillscan.model import Build, Finding, Kernel
 from spillscan.model.build import damage
-from spillscan.output.safe import clip, printable
+from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.code_changes import code_lines
 from spillscan.reports.formats import text
@@ -23,10 +21,10 @@ from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import columns, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
 from spillscan.reports.page.details import details
-from spillscan.reports.page.document import STATIC, document
+from spillscan.reports.page.document import STATIC, document, head
 from spillscan.reports.page.overview import Index, changes, findings, named, overview
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports.words import gap_lines, lines_of, place_text
+from spillscan.reports.words import by_severity, gap_lines, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -54,18 +52,15 @@ ASSETS = (
     *KERNEL_ASSETS,
 )
 """Style sheets and scripts of a report's page, in loading order."""
-_LONGEST_TITLE = 120
 
 
 def payload(report: Report) -> dict[str, Any]:
     """Data for the views of :mod:`spillscan.reports.page`, in the order of use."""
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
+    first_view = {"changes": "Changes"} if report.kind == "diff" else {}
     found: dict[str, Any] = {
-        "title": title(report),
-        "tool": f"spillscan {__version__}",
-        "kind": report.kind,
-        "views": _views(report),
+        **head(title(report), report.kind, {**first_view, "overview": "Overview", "table": "Kernels"}),
         "overview": overview(report.build),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
@@ -73,7 +68,7 @@ def payload(report: Report) -> dict[str, Any]:
         found["verdict"] = _verdict(report)
         found["findings"] = findings(report.findings, index, report.names, lambda finding: _place(finding, report))
     if report.kind == "diff":
-        found["changes"] = _changes(report, index)
+        found["changes"] = changes(report, index)
     found["first"] = _first(report, index)
     if report.kind != "scan":
         rules = sorted({finding.rule for finding in report.findings})
@@ -160,36 +155,21 @@ def _spills_alone(kernel: Kernel) -> bool:
     return sum(kernel.spills or ()) > 0 and not kernel.caller
 
 
-def _changes(report: Report, index: Index) -> dict[str, Any]:
-    severities: dict[int, Severity] = {}
-    for finding in report.open_findings:
-        severities.setdefault(id(finding.kernel), finding.severity)
-    paired = sum(change.after is not None for change in (*report.changes, *report.unsettled))
-    unchanged = len(report.build.kernels) - paired
-    return changes(severities, index, report, unchanged)
-
-
 def _verdict(report: Report) -> dict[str, Any]:
     """Open findings by severity, gaps, accepted gaps, and the baseline's counts."""
-    counts = Counter(finding.severity for finding in report.open_findings)
     baseline = report.baseline.counts() if report.baseline is not None else {}
     return {
-        "counts": [[severity, counts[severity]] for severity in reversed(SEVERITIES) if counts[severity]],
+        "counts": by_severity(report.open_findings),
         "gaps": list(gap_lines(report.gaps, report.names)),
         "accepted": list(gap_lines(report.accepted, report.names)),
         "baseline": [[state, number] for state, number in baseline.items() if number],
     }
 
 
-def _views(report: Report) -> list[dict[str, str]]:
-    first = [("changes", "Changes")] if report.kind == "diff" else []
-    return [{"name": name, "label": label} for name, label in (*first, ("overview", "Overview"), ("table", "Kernels"))]
-
-
 def title(report: Report) -> str:
     """Inputs as a title: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
     sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
-    return clip(" → ".join(side for side in sides if side), _LONGEST_TITLE)
+    return " → ".join(side for side in sides if side)
 
 
 def _inputs(build: Build) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, get_args
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Launch, Usage
 from spillscan.model.code import SassStats
 from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
 from spillscan.occupancy import text as words
@@ -147,8 +148,18 @@ def details(
     ``first`` get their maps before the others. ``before``: kernels of the older build by the index of their successor;
     the result's ``before`` has their subjects by the same index, if these differ.
     """
-    numbered = _Subjects(launches)
-    found: list[list[Any]] = [[numbered.number(kernel)] for kernel in kernels]
+    texts = Texts()
+
+    @cache
+    def known(usage: Usage, arch: str | None, launch: Launch | None) -> int:
+        return texts.number(json.dumps(subject(summarise(usage, arch, launch))))
+
+    def number_of(kernel: Kernel) -> int:
+        if kernel.role == "function":
+            return -1
+        return known(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
+
+    found: list[list[Any]] = [[number_of(kernel)] for kernel in kernels]
     room, drawn = MAP_BYTES, 0
     for number in dict.fromkeys((*first, *range(len(kernels)))):
         kernel = kernels[number]
@@ -157,34 +168,10 @@ def details(
             room -= len(json.dumps(shown, separators=(",", ":"))) if shown else 0
             drawn += 1
             found[number].append(shown or False)
-    earlier = {number: numbered.number(kernel) for number, kernel in (before or {}).items()}
-    subjects = numbered.subjects
+    earlier = {number: number_of(kernel) for number, kernel in (before or {}).items()}
+    subjects = list(map(json.loads, texts.texts))
     other = {at: old for at, old in earlier.items() if old not in {-1, found[at][0]} and "result" in subjects[old]}
     return {"subjects": subjects, "details": found, "before": other}
-
-
-class _Subjects:
-    """Distinct residencies by number; builds have many kernels and few distinct values."""
-
-    def __init__(self, launches: Launches) -> None:
-        self._launches = launches
-        self._numbers: dict[object, int] = {}
-        self._texts = Texts()
-
-    def number(self, kernel: Kernel) -> int:
-        """Index of the kernel's residency; -1 if it is never launched."""
-        if kernel.role == "function":
-            return -1
-        launch = self._launches.launch_of(kernel)
-        question = kernel.usage, kernel.key.arch, launch
-        if question not in self._numbers:
-            self._numbers[question] = self._texts.number(json.dumps(subject(summarise(*question))))
-        return self._numbers[question]
-
-    @property
-    def subjects(self) -> list[dict[str, Any]]:
-        """All residencies so far."""
-        return list(map(json.loads, self._texts.texts))
 
 
 LONGEST_REASON = 200

@@ -59,13 +59,13 @@ def document(
     yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
 
 
-def head(title: str, view: str, label: str) -> dict[str, Any]:
-    """Payload fields of a page with one view."""
+def head(title: str, kind: str, views: Mapping[str, str]) -> dict[str, Any]:
+    """Payload fields that each page has; ``views``: labels by name."""
     return {
         "title": clip(title, _LONGEST_TITLE),
         "tool": f"spillscan {__version__}",
-        "kind": view,
-        "views": [{"name": view, "label": label}],
+        "kind": kind,
+        "views": [{"name": name, "label": label} for name, label in views.items()],
     }
 
 

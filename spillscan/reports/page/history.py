@@ -18,7 +18,7 @@ def history_document(
     """Yield the page in pieces: a summary, tables, and folded tables."""
     listed = [(each, False) for each in tables.values()] + [(each, True) for each in folded.values()]
     payload = {
-        **head(title, "history", "History"),
+        **head(title, "history", {"history": "History"}),
         "summary": summary,
         "tables": [
             {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from spillscan.judging.compare.metrics import totals
-from spillscan.model import Build, Delta, Finding, Issue, Kernel, Severity
+from spillscan.model import SEVERITIES, Build, Delta, Finding, Issue, Kernel
 from spillscan.model.metrics import find_metric, rank
 from spillscan.naming import Names
 from spillscan.output.safe import clip
@@ -15,7 +15,7 @@ from spillscan.reports.differences import brief, worth_showing
 from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_UNIT, shown_arch, shown_family, shown_name
 from spillscan.reports.pairings import because
 from spillscan.reports.report import Report
-from spillscan.reports.words import UNCOUNTED
+from spillscan.reports.words import UNCOUNTED, by_severity
 
 MOST_ISSUES, LONGEST_MESSAGE, LONGEST_PLACE = 200, 600, 300
 
@@ -47,11 +47,9 @@ def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
 
 def issues(found: Sequence[Issue]) -> dict[str, Any]:
     """The most severe issues, and the number of issues of each severity."""
-    order: tuple[Severity, ...] = ("error", "warning", "note")
-    ranked = sorted(found, key=lambda issue: order.index(issue.severity))
-    counts = Counter(issue.severity for issue in found)
+    ranked = sorted(found, key=lambda issue: -SEVERITIES.index(issue.severity))
     return {
-        "counts": [[severity, counts[severity]] for severity in order if counts[severity]],
+        "counts": by_severity(found),
         "shown": [
             {
                 "severity": issue.severity,
@@ -93,13 +91,15 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
     return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
 
 
-def changes(severities: Mapping[int, Severity], index: Index, report: Report, unchanged: int) -> dict[str, Any]:
+def changes(report: Report, index: Index) -> dict[str, Any]:
     """All changes of a report.
-    Figures are (index in ``metrics``, before, after). ``severities`` are those of findings, by the ``id`` of their
-    kernel. ``library`` tells copies of a kernel apart; ``about`` describes a kernel that was added, removed or renamed.
+    Figures are (index in ``metrics``, before, after). ``library`` tells copies of a kernel apart; ``about`` describes a
+    kernel that was added, removed or renamed.
     """
     called, found = report.names, report.changes
     base = report.base.kernels if report.base is not None else ()
+    paired = sum(change.after is not None for change in (*found, *report.unsettled))
+    severities = {id(each.kernel): each.severity for each in reversed(report.open_findings)}  # the worst of each kernel
     metrics: dict[str, int] = {}
 
     def figures(some: Iterable[Delta]) -> list[list[Any]]:
@@ -135,7 +135,7 @@ def changes(severities: Mapping[int, Severity], index: Index, report: Report, un
             for each in sorted(totals(base, found), key=lambda each: rank(each.name))
         ],
         "unsettled": len(report.unsettled),
-        "equal": unchanged,
+        "equal": len(report.build.kernels) - paired,
     }
 
 
