@@ -151,10 +151,10 @@ def test_members_of_static_libraries(members: list[bytes], expected: list[tuple[
 @pytest.mark.parametrize(
     ("behind", "said"),
     [
-        (member(b"b/", b"y", mark=b"XX"), "without a header"),
-        (member(b"b/", b"y", size=b"x"), "without a header"),
-        (b"x", "is truncated"),
-        (member(b"b/", b"y")[:50], "is truncated"),
+        (member(b"b/", b"y", mark=b"XX"), "has no header"),
+        (member(b"b/", b"y", size=b"x"), "has no header"),
+        (b"x", "a truncated library"),
+        (member(b"b/", b"y")[:50], "a truncated library"),
     ],
 )
 def test_damage_of_static_libraries(behind: bytes, said: str) -> None:
@@ -170,5 +170,5 @@ def test_a_table_of_symbols_says_how_far_a_library_goes(farthest: int, whole: bo
     if whole:
         assert list(found)
     else:
-        with pytest.raises(DamageError, match="is truncated"):
+        with pytest.raises(DamageError, match="a truncated library"):
             list(found)
