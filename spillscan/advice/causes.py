@@ -164,7 +164,7 @@ def causes(
         return
     for role in kernel.sass.roles:
         if role.registers is not None and role.spill is not None and role.spill.bytes:
-            yield f"warps that setmaxnreg gives {role.registers} registers spill {role.spill.bytes:,} B"
+            yield f"warps with {role.registers} registers (setmaxnreg) spill {role.spill.bytes:,} B"
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
         lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])

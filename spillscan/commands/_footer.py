@@ -29,7 +29,7 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
         return
     named = [finding for finding in failing if finding.kernel.key.symbol]
     if len(named) < len(failing):
-        yield "accept: a record without a kernel's name cannot be accepted: give the whole log"
+        yield "accept: a record without a kernel's name cannot be accepted: pass the whole log"
     elif inputs and "-" not in inputs:
         yield f"accept (all findings): spillscan baseline write {gate.arguments}"
         if gate.path is None:

@@ -26,7 +26,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
         return ["-"]
     if left := inputs_or_left(inputs):
         return left
-    raise UsageError("no INPUT", "give a log file or a folder of logs, or pipe a log in")
+    raise UsageError("no INPUT", "pass a log file or a folder of logs, or pipe a log to standard input")
 
 
 LEFT = f"{record.NAME} where `spillscan run` left it"
@@ -79,7 +79,7 @@ def scan(
             _read.append(library.scan(paths, progress if progress.watched else None, live=live))
     except InputError as error:
         if paths == ["-"] and os.path.exists(record.NAME):
-            raise InputError(error.what, f"to read what `spillscan run` left, give {record.NAME}") from None
+            raise InputError(error.what, f"to read the record of `spillscan run`, pass {record.NAME}") from None
         raise
     return _read[-1]
 

@@ -87,7 +87,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
             raise UsageError(
-                f"--set {name}: `size` checks files, `check` and `diff` check kernels", "give it to the other"
+                f"--set {name}: `size` checks files, `check` and `diff` check kernels", "use it with the other command"
             )
     given = {name: getattr(arguments, name, None) for name in _OF_OPTIONS}
     texts |= {name: str(value) for name, value in given.items() if value is not None}

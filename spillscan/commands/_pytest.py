@@ -23,7 +23,7 @@ def spillscan_build(pytestconfig: pytest.Config) -> spillscan.Build:
     """The build, read once per session; tests that use it fail if no input is set."""
     paths = pytestconfig.getoption("spillscan_build") or pytestconfig.getini("spillscan_build")
     if not paths:
-        pytest.fail("no build: give --spillscan-build INPUT, or set spillscan_build", pytrace=False)
+        pytest.fail("no build: pass --spillscan-build INPUT, or set spillscan_build", pytrace=False)
     import spillscan  # not needed in every run of pytest
 
     try:

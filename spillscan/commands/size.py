@@ -114,7 +114,7 @@ def _weighed(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]
 def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
-            raise InputError(f"{each.uri} is not a binary", "give a library, an object, a cubin or a wheel")
+            raise InputError(f"{each.uri} is not a binary", "pass a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
     weight = weigh(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
     if weight.damages:

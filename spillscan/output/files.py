@@ -283,11 +283,11 @@ def parse_forms(wanted: Sequence[str], names: Sequence[str]) -> list[Form]:
     """Parse the requested forms for a command with the formats ``names``; the default is text."""
     forms = [_form(text, names) for text in wanted or ("text",)]
     if sum(form.target is None for form in forms) > 1:
-        raise UsageError("two formats for standard output", "give all but one a file: -f json:build.json")
+        raise UsageError("two formats for standard output", "write all but one to a file: -f json:build.json")
     places = [os.path.realpath(form.target.path) for form in forms if form.target is not None]
     for form in forms:
         if form.target is not None and places.count(os.path.realpath(form.target.path)) > 1:
-            raise UsageError(f"two formats for {form.target.path}", "give each a file of its own")
+            raise UsageError(f"two formats for {form.target.path}", "use a separate file for each")
     return forms
 
 

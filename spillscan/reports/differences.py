@@ -319,7 +319,7 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of changes that are not metrics: launch bounds, compiler messages, shared-memory spills."""
     found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
     found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
-    found += [("no longer says", kind.replace("_", " "), "") for kind in change.vanished]
+    found += [("no longer reports", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may be in shared memory now", YELLOW))
     return found

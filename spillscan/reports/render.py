@@ -103,7 +103,7 @@ def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
     from spillscan.reports.page.code import files_of
 
     if not os.path.isdir(root):
-        raise UsageError(f"--source-root: {root} is not a folder", "give the folder of the sources")
+        raise UsageError(f"--source-root: {root} is not a folder", "pass the folder of the sources")
     top = os.path.realpath(root)
     tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
     found: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ from spillscan.reports.table import Column, Table
 
 VERSION = 1
 _LONGEST_REASON, _LONGEST_SENTENCE = 400, 600
-LEGEND = "* best: no other setting has as many resident warps and as few spills, and is better in one of them"
+LEGEND = "* best: no other setting is better in resident warps or spills without being worse in the other"
 IN_PTX = "tried in PTX: the header does not apply to the source, and its PTX was edited; the compiler may differ"
 _HEAD = ("input", "symbol", "arch", "toolkit")
 

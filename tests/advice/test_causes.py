@@ -113,4 +113,4 @@ def test_register_limits(found: Kernel, cause: str) -> None:
 
 def test_spills_of_a_role() -> None:
     role = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
-    assert [*causes(spilling(roles=(role,)), Tree(), None)] == ["warps that setmaxnreg gives 24 registers spill 8 B"]
+    assert [*causes(spilling(roles=(role,)), Tree(), None)] == ["warps with 24 registers (setmaxnreg) spill 8 B"]

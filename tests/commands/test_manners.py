@@ -276,7 +276,7 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
             "--set: max_registers: expected a whole number ≥ 0 or none",
         ),
         (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, code"),
-        (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; give 1 to 255: 64,96"),
+        (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; use 1 to 255: 64,96"),
         (("size", HEAD, "--by", "gpu,arch"), "--by gpu cannot be combined with --base or other groups"),
         (("history", "audit", HEAD, "--exclude", ">x", "--label", "a"), "'>x' is not a size"),
     ],

@@ -92,7 +92,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
 
     for given in inputs:
         if given == "-":
-            raise UsageError("audit reads files, not standard input", "name a file or a folder")
+            raise UsageError("audit reads files, not standard input", "pass a file or a folder")
         if stores.is_url(given) and not given.startswith("file://"):
             for each in stores.listed(given):
                 uri = stores.shown(each.url)

@@ -165,4 +165,4 @@ def _decoded(line: str, of: type[T], place: str) -> T:
             f"{place}: not a baseline line: {said}", "recreate the file: `spillscan baseline write`"
         ) from None
     except RecursionError:
-        raise UsageError(f"{place}: nested too deep", "`spillscan baseline write` writes it") from None
+        raise UsageError(f"{place}: nested too deep", "recreate the file: `spillscan baseline write`") from None

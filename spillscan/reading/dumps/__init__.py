@@ -112,5 +112,6 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
 
         return ResourceUsage(whole, origin_name)
     raise InputError(
-        f"{origin_name}: not a SASS disassembly", "make one with `cuobjdump -sass`, `nvdisasm -c` or -res-usage"
+        f"{origin_name}: not a SASS disassembly",
+        "create one with `cuobjdump -sass`, `nvdisasm -c` or `cuobjdump -res-usage`",
     )

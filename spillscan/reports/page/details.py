@@ -216,7 +216,7 @@ def _notes(summary: Summary) -> list[str]:
     notes = []
     found, local = summary.occupancy, summary.local_memory
     if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
-        notes.append("The input gives no barriers: 1 is taken.")
+        notes.append("Barriers not reported: 1 assumed.")
     if local is not None and local.matters and local.total_bytes is not None:
         notes.append(
             f"Its stack of {local.stack_bytes:,} B a thread reserves {size(local.total_bytes)} on one {local.gpu}"

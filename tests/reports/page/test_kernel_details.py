@@ -99,7 +99,7 @@ def test_an_unknown_launch_is_a_bound() -> None:
     found = subject(summarise(Usage(registers=72), "sm_90"))
     assert found["assumed"] is True
     assert found["launch"].startswith("896 threads, 72 registers")
-    assert found["notes"] == ["The input gives no barriers: 1 is taken."]
+    assert found["notes"] == ["Barriers not reported: 1 assumed."]
 
 
 def test_a_known_launch_has_its_limits() -> None:
