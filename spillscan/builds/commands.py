@@ -16,6 +16,7 @@ import msgspec
 from spillscan.builds import record, tree
 from spillscan.builds.compilation import holds_device_code, parse, split
 from spillscan.output.errors import InputError
+from spillscan.output.nouns import count
 
 _MOST_BYTES = 1 << 30
 _AGAIN = "regenerate it with the build system"
@@ -76,7 +77,8 @@ def commands(path: str) -> list[Command]:
     by_object = {each.object or each.source: each for each in (_command(entry, top) for entry in entries) if each}
     if not by_object:
         raise InputError(
-            f"{path} has no CUDA source among {len(entries):,} entries", "pass the database of the CUDA code"
+            f"{path} has no CUDA source among {count(len(entries), 'entry', 'entries')}",
+            "pass the database of the CUDA code",
         )
     return list(by_object.values())
 
