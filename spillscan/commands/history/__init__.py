@@ -16,7 +16,7 @@ from spillscan.commands._selection import Selection
 from spillscan.commands.history._datasets import answered, dataset_of
 from spillscan.history.dataset.history import Series, Step, histories, names_of
 from spillscan.history.dataset.reading import Dataset, Held
-from spillscan.history.dataset.records import KeptBuild
+from spillscan.history.dataset.records import KeptBuild, date_in
 from spillscan.history.dataset.regressions import Row, occurrences, reasons, rows
 from spillscan.model.metrics import TRACEABLE, TRACKED, find_metric, rank
 from spillscan.naming import Names
@@ -129,7 +129,7 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
 
 
 def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], held: Sequence[Held]) -> Iterator[str]:
-    days = f"{builds[0].time:%Y-%m-%d} to {builds[-1].time:%Y-%m-%d}"
+    days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
     regressed = count(sum(row.regressed for row in found), "regression")
     yield f"{regressed} in {count(len(builds), 'build')} ({days})"
     improved = sum(row.improved for row in found)
@@ -149,7 +149,7 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
 
     def since(row: Row) -> str:
         build = builds[row.worst.first]
-        day = f"{build.time:%m-%d}" if one_year else f"{build.time:%Y-%m-%d}"
+        day = "" if _dated(build) else f"{build.time:%m-%d}" if one_year else f"{build.time:%Y-%m-%d}"
         return " ".join(filter(None, (day, build.label, build.commit)))
 
     def name(row: Row) -> str:
@@ -173,6 +173,11 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
         Column(None, "before", lambda row: builds[row.worst.last].label),
         Column("why", "why", lambda row: said.get(id(row)), True, True, text=lambda row: said.get(id(row), "")),
     ]
+
+
+def _dated(build: KeptBuild) -> bool:
+    """Whether the build's label contains a date."""
+    return date_in(build.label) is not None
 
 
 def _trend(row: Row) -> list[int | None]:
@@ -220,9 +225,13 @@ def sparkline(values: Sequence[int | None]) -> str:
 
 def _of_build(build_of: Callable[[Any], KeptBuild]) -> list[Column[Any]]:
     """Columns for label, date and commit of a row's build."""
+
+    def day(row: Any) -> str:
+        return "" if _dated(build_of(row)) else f"{build_of(row).time:%Y-%m-%d}"
+
     return [
         Column("build", "build", lambda row: build_of(row).label, left=True),
-        Column("date", "date", lambda row: build_of(row).time, True, text=lambda row: f"{build_of(row).time:%Y-%m-%d}"),
+        Column("date", "date", lambda row: build_of(row).time, True, True, day),
         Column(
             "commit",
             "commit",

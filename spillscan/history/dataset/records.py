@@ -6,6 +6,7 @@ A batch becomes valid when its record is written. A file that no record names do
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -208,7 +209,7 @@ class KeptBuild:
     label: str
     """Label of the build."""
     time: datetime
-    """Time of the build: ``time`` of its metadata, else when it was begun."""
+    """Time of the build: ``time`` of its metadata, else the date in its label, else when it was begun."""
     meta: dict[str, str]
     """Metadata; of several commits the latest value."""
     first_commit: datetime
@@ -260,11 +261,23 @@ def _build(commits: Sequence[Commit]) -> KeptBuild:
     first, last = _moment(commits[0].first_time or commits[0].time), _moment(commits[-1].time)
     return KeptBuild(
         label=commits[0].label,
-        time=_moment(meta["time"]) if "time" in meta else first,
+        time=_moment(meta["time"]) if "time" in meta else date_in(commits[0].label) or first,
         meta=meta,
         first_commit=first,
         last_commit=last,
     )
+
+
+def date_in(label: str) -> datetime | None:
+    """The date in a label such as ``nightly-2026-11-28`` or ``1.2.dev20261128``; ``None`` if there is none."""
+    found = _DATE.search(label)
+    try:
+        return _moment("-".join(found.group("year", "month", "day"))) if found else None
+    except ValueError:  # 31 February
+        return None
+
+
+_DATE = re.compile(r"(?<!\d)(?P<year>20\d\d)(?P<mark>[-._]?)(?P<month>[01]\d)(?P=mark)(?P<day>[0-3]\d)(?!\d)")
 
 
 def _moment(text: str) -> datetime:

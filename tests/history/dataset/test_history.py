@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.history.dataset import Unit, history, merge, open_dataset, write_batch
+from spillscan.cli import main
+from spillscan.history.dataset import Unit, history, merge, open_dataset, records, write_batch
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output.errors import InputError
@@ -57,6 +58,33 @@ def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
 def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
     held = open_dataset(str(root)).builds
     assert [build.label for build in held] == [f"b{at}" for at in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("label", "day"),
+    [
+        ("2026-11-28", "2026-11-28"),
+        ("1.2.dev20261128", "2026-11-28"),
+        ("nightly_2026.11.28-2", "2026-11-28"),
+        ("2026-02-31", ""),
+        ("v2026.1", ""),
+        ("1202611281", ""),
+    ],
+)
+def test_a_label_may_contain_a_date(label: str, day: str) -> None:
+    found = records.date_in(label)
+    assert (f"{found:%Y-%m-%d}" if found else "") == day
+
+
+def test_builds_are_ordered_by_the_dates_of_their_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for label, registers in (("2026-11-28", 40), ("2026-11-26", 32), ("2026-11-27", 40)):
+        put(tmp_path, label, kernel("gemm", registers))
+    main(["history", "--dataset", str(tmp_path), "--set", "max_register_growth=0"])
+    out = capsys.readouterr().out
+    assert "registers 32 → 40  2026-11-27\n" in out
+    assert "in 3 builds (2026-11-26 to 2026-11-28)" in out
+    main(["history", "--dataset", str(tmp_path), "--kernel", "gemm", "--metric", "registers"])
+    assert "date" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
