@@ -11,6 +11,7 @@ from spillscan.output.safe import printable
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # these would end a code span, or a cell even inside one
 # Our own words and numbers: letters, digits, and punctuation that is no markup before a blank or the end.
 _WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
+_PARENTHESIZED = re.compile(r"\((?:[^()]|\([^()]*\))*\)")  # closed only at its end
 _REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; markup at the start of a line
 
 _LONGEST = 600
@@ -31,12 +32,29 @@ def linked(text: str, address: str) -> str:
 
 
 def words(text: str) -> str:
-    """Escape ``text``: plain words and numbers unchanged, a bound in words, everything else as code spans."""
+    """Escape ``text``: plain words and numbers unchanged, a bound in words, everything else as code spans.
+
+    Text between backticks is one code span.
+    """
     text = text.replace("≤", "up to ")
     if not text or _plain(text):
         return text or code(text)
+    parts = printable(text, _LONGEST).split("`")
+    if len(parts) % 2 and len(parts) > 1:
+        return _quoted(parts)
     runs = groupby(_pieces(printable(text, _LONGEST)), _plain)
     return " ".join(filter(None, (" ".join(run) if plain else _span(" ".join(run)) for plain, run in runs))) or "-"
+
+
+def _quoted(parts: Sequence[str]) -> str:
+    """Escape a text split at its backticks, in which every second part is code."""
+    made = ""
+    for at, part in enumerate(parts):
+        inner = part.strip()
+        piece = code(part) if at % 2 else words(inner) if inner else ""
+        blank = (not at % 2 and part.startswith(" ")) or (made.endswith("`") and piece.startswith("`"))
+        made += " " * bool(made and blank) + piece + " " * (not at % 2 and bool(inner) and part.endswith(" "))
+    return made.strip()
 
 
 def _pieces(text: str) -> list[str]:
@@ -64,8 +82,9 @@ def _span(text: str) -> str:
     """A code span that leaves out the surrounding punctuation of our own sentences."""
     core = text.strip().rstrip(".,:;")
     behind = text.strip()[len(core) :]
-    lead = "(" * (core.startswith("(") and core.count("(") > core.count(")"))
-    end = ")" * (core.endswith(")") and core.count(")") > core.count("("))
+    around = _PARENTHESIZED.fullmatch(core) is not None
+    lead = "(" * (around or (core.startswith("(") and core.count("(") > core.count(")")))
+    end = ")" * (around or (core.endswith(")") and core.count(")") > core.count("(")))
     core = core[len(lead) : len(core) - len(end)]
     return f"{lead}{code(core, _LONGEST)}{end}{behind}" if core.strip() else ""
 

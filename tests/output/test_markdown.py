@@ -19,6 +19,10 @@ from spillscan.output.markdown import words
             "__launch_bounds__(256, 2) leaves 128; 3 → 2 blocks/SM",
             "`__launch_bounds__(256, 2)` leaves 128; 3 → 2 blocks/SM",
         ),
+        ("2 kernels (sm_80, sm_90)", "2 kernels (`sm_80, sm_90`)"),
+        ("gone: 1 (f<2> (sm_80)) of b; `x y -f a_b` drops it", "gone: 1 (`f<2> (sm_80)`) of b; `x y -f a_b` drops it"),
+        ("`a_b`c_d", "`a_b` `c_d`"),
+        ("one ` is none, a_b", "one `'` is none, `a_b`"),
         ("as src/SM has it (an estimate)", "as `src/SM` has it (an estimate)"),
     ],
 )
