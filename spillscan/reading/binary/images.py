@@ -57,7 +57,9 @@ class Place(Struct, frozen=True):
             return (self.members[-1] if self.members else PurePath(name).name) + self.spot
         if self.identifier:
             source = _FOLDERS.sub("", self.identifier)
-            return f"{self.members[-1]}:{source}" if self.members and _SHARED.search(self.members[-1]) else source
+            if not self.members or not _SHARED.search(self.members[-1]) or source.startswith(f"{self.members[-1]}:"):
+                return source
+            return f"{self.members[-1]}:{source}"
         return self.members[-1] if self.members else own
 
     def __str__(self) -> str:

@@ -14,13 +14,14 @@ import zlib
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.commands import _issues
 from spillscan.model.code import PortableCode, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading import binary
-from spillscan.reading.binary import records
+from spillscan.reading.binary import images, records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
 from spillscan.reading.inputs.codecs import zstd
@@ -249,6 +250,12 @@ def test_a_comment_declares_no_kernel() -> None:
 
     text = b'// .entry one()\n.visible .entry two(\n) {\n}\n.weak .entry three();\n.pragma ".entry four {";\n'
     assert list(ptx.kernels(text)) == ["two"]
+
+
+def test_a_unit_names_its_library_once() -> None:
+    place = images.Place(members=("pkg/_C.so",), identifier="pkg/_C.so:gemm")
+    assert place.unit("pkg.whl", "") == "pkg/_C.so:gemm"
+    assert replace(place, identifier="gemm.cu").unit("pkg.whl", "") == "pkg/_C.so:gemm.cu"
 
 
 @pytest.mark.parametrize(
