@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__
+from spillscan.commands._synonyms import meant
 from spillscan.output.errors import closest, nearest
 from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
@@ -72,6 +73,18 @@ class _Formatter(argparse.HelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=columns(80) - 2)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Example commands one per line, to run as pasted; other text wrapped."""
+        heading, found, commands = text.partition(_EXAMPLE)
+        if not found or heading:
+            return super()._fill_text(text, width, indent)
+        if len(text) <= width and "; " not in commands:
+            return indent + text
+        return "\n".join([f"{indent}{_EXAMPLE.rstrip()}", *(f"{indent}  {each}" for each in commands.split("; "))])
+
+
+_EXAMPLE = "Example: "
+
 
 _LONGEST_ERROR = 300
 """Maximum characters of an error, since words of a call may be long and hostile."""
@@ -100,6 +113,11 @@ class Parser(argparse.ArgumentParser):
             words.append(f"[{several}]" if action.nargs in ("*", "?") else several)
         return " ".join(words).replace("%", "%%")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, and keep them for :meth:`error`."""
+        self._words = list(args or ())
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; errors are reported by the parser of the command that was called."""
         found, extras = self.parse_known_args(args, namespace)
@@ -117,19 +135,37 @@ class Parser(argparse.ArgumentParser):
         elif found := _UNKNOWN.match(message):
             option = found["word"].partition("=")[0]
             if option.startswith("-"):
-                what, hint = (
-                    f"unknown option {option}",
-                    f"did you mean {near}?" if (near := closest(option, [*self._option_string_actions])) else "",
-                )
+                what, hint = self._wrong_option(option)
             else:
                 what, hint = f"unexpected argument {option}", "name all inputs side by side"
         what = what.replace("the following arguments are required:", "missing")
         line = printable(f"{self.prog}: {what}", _LONGEST_ERROR)
         self.exit(2, f"{line}; {hint or f'see `{self.prog} --help`'}\n")
 
+    def _wrong_option(self, option: str) -> tuple[str, str]:
+        verbs = self._verbs()
+        having = [verb.prog for verb in verbs.values() if option in verb._option_string_actions]
+        known = [*self._option_string_actions]
+        if having:
+            return f"{option} must follow its verb", f"write {having[0]} {option}"
+        if "--set" in known and (key := option.strip("-").replace("-", "_")) in _policy_keys():
+            return f"unknown option {option}", f"write --set {key}=VALUE"
+        near = meant(option, known) or closest(option, known)
+        return f"unknown option {option}", f"did you mean {near}?" if near else ""
+
     def _wrong_choice(self, argument: str, word: str, known: list[str]) -> tuple[str, str]:
+        before = self._words[self._words.index(word) - 1] if word in self._words[1:] else ""
+        option = before.partition("=")[0]
+        if argument == "VERB" and option.startswith("-") and option not in self._option_string_actions:
+            return self._wrong_option(option)  # the word is its value
         kind = argument.lower() if argument.isupper() else f"{argument} value"
-        return f"unknown {kind} {word!r}", nearest(word, known)
+        near = meant(word, known)
+        return f"unknown {kind} {word!r}", f"did you mean {near}?" if near else nearest(word, known)
+
+    def _verbs(self) -> Mapping[str, Parser]:
+        """Parsers of the command's verbs."""
+        groups = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))
+        return next((each.choices for each in groups), {})
 
 
 class _Overview(Parser):
@@ -141,6 +177,12 @@ class _Overview(Parser):
         for heading, commands in GROUPS.items():
             lines += [f"{heading}:", *(f"  {name:{_NAME_COLUMN}}{about}" for name, about in commands.items())]
         return "\n".join(map(str, [*lines, "", self.epilog, ""]))
+
+
+def _policy_keys() -> Collection[str]:
+    from spillscan.judging.policy.file import keys  # imported only for an error: slow
+
+    return keys()
 
 
 def build_parser(only: str | None = None) -> Parser:

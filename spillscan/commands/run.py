@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spillscan.builds.record import BuildRecord
 
 _NAMED = 3
-EPILOG = "Example: spillscan run -- make; CMake: spillscan run -- cmake -B build, spillscan run -- cmake --build build"
+EPILOG = "Example: spillscan run -- cmake -B build; spillscan run -- cmake --build build; spillscan check"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

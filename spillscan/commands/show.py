@@ -53,7 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs)
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
-        raise InputError(f"{given} is not a binary or SASS disassembly", "disassemble the code: cuobjdump -sass")
+        raise InputError(
+            f"{given} is not a binary or SASS disassembly",
+            "pass an object file, a library, or cuobjdump -sass",
+        )
     names = Names([kernel.named_by for kernel in build.kernels])
     found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]

@@ -54,14 +54,19 @@ def closest(name: str, known: Collection[str]) -> str:
     """The known name most similar to ``name`` or to its beginning; empty if none is similar."""
     from difflib import SequenceMatcher
 
-    word = name.lower().replace("-", "_")
+    word = _plain(name)
 
     def likeness(other: str) -> float:
-        other = other.lower().replace("-", "_")
+        other = _plain(other)
         return max(SequenceMatcher(None, word, text).ratio() for text in (other, other[: len(word)]))
 
     def rank(other: str) -> tuple[float, int]:
-        return likeness(other), len(commonprefix([word, other.lower()]))  # noqa: RUF071 - not paths
+        return likeness(other), len(commonprefix([word, _plain(other)]))  # noqa: RUF071 - not paths
 
     best = max(known, key=rank, default="")
     return best if best and likeness(best) >= _LIKE else ""
+
+
+def _plain(name: str) -> str:
+    """Name without the dashes of an option, which would make all options similar."""
+    return name.lower().lstrip("-").replace("-", "_")

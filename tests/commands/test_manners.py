@@ -15,7 +15,9 @@ import pytest
 
 from spillscan import commands
 from spillscan.cli import main
+from spillscan.commands._synonyms import _SYNONYMS
 from spillscan.commands.completion import _actions
+from spillscan.model.metrics import TRACEABLE
 from spillscan.output import records
 from spillscan.output.terminal import style_of
 from tests.conftest import FIXTURES, ROOT, run, sized
@@ -229,6 +231,12 @@ def test_what_stands_before_a_verb_counts_behind_it() -> None:
         (["scan", "x", "--fromat", "json"], "--format"),
         (["check", "x", "--kernl", "y"], "--kernel"),
         (["check", "x", "--fail-on", "eror"], "error"),
+        (["compare", "x", "y"], "diff"),
+        (["check", "x", "--policy", "y"], "--config"),
+        (["advise", "x", "--fix"], "--try"),
+        (["scan", "x", "-o", "y"], "--format"),
+        (["scan", "x", "--sort", "smem"], "shared_bytes"),
+        (["baseline", "add", "x"], "write"),
     ],
 )
 def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,8 +245,29 @@ def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.Cap
     assert ended.value.code == 2
     err = capsys.readouterr().err
     assert err.rstrip().endswith(f"did you mean {meant}?")
-    assert err.startswith("spillscan: " if words[0] == "scna" else f"spillscan {words[0]}: ")
+    assert err.startswith("spillscan: " if words[0] not in commands.COMMANDS else f"spillscan {words[0]}: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check", "x", "--max-registers", "9"], "unknown option --max-registers; write --set max_registers=VALUE"),
+        (["history", "--label", "a"], "--label must follow its verb; write spillscan history audit --label"),
+        (["history", "--lable", "a"], "unknown option --lable; "),
+        (["check", "x", "--frobnicate"], "unknown option --frobnicate; see `spillscan check --help`"),
+    ],
+)
+def test_what_to_write_instead_of_an_option(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    assert said in capsys.readouterr().err
+
+
+def test_synonyms_name_something() -> None:
+    named = {*commands.COMMANDS, *(name.lstrip("-") for name in _options()), *(each.name for each in TRACEABLE)}
+    verbs = {"audit", "query", "prune", "write"}
+    assert {each for ours in _SYNONYMS.values() for each in ours.split()} <= named | verbs
 
 
 def test_a_kernel_that_was_perhaps_meant(capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,6 +324,7 @@ def test_what_was_perhaps_meant_of_an_input() -> None:
         (("scan", head, "--kernel", "gmm"), "did you mean gemm?"),
         (("scan", head, "--kernel", "gmm<8, true>"), "did you mean gemm?"),
         (("explain", "spil"), "did you mean spill?"),
+        (("diff", "cupy==13.0.0", head), "pip download --no-deps cupy==13.0.0"),
     ):
         result = run(*words)
         assert result.returncode == 2

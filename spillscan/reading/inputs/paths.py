@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from os.path import realpath
 from typing import NamedTuple
@@ -68,8 +69,21 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
                 elif "**" not in given:  # ** has already found its files
                     sources.extend(Source(below, explicit=False) for below in _files_below(path, left_out))
         else:
-            raise InputError(f"there is no {given}", "pass a log file, a folder of logs, or - for standard input")
+            raise InputError(f"there is no {given}", _instead_of(given))
     return list(dict.fromkeys(sources))
+
+
+def _instead_of(given: str) -> str:
+    """What to give instead of a path that does not exist."""
+    if _REQUIREMENT.fullmatch(given):
+        return f"download the wheel first: pip download --no-deps {given}"
+    folder, _, label = given.rpartition("@")
+    if folder and _is_dataset(folder):
+        return f"a build of this dataset is {folder}/@{label}"
+    return "pass a log file, a folder of logs, or - for standard input"
+
+
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+")
 
 
 def _is_dataset(folder: str) -> bool:
