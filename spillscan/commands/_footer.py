@@ -24,14 +24,15 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
         return
     if gate.from_base:
         yield (
-            "accept: this change cannot accept its own findings: merge the new baseline first, or override the check"
+            "accept: this change cannot accept its own findings (--baseline-from): "
+            "first merge the new baseline or `accept` entry alone, or override the check"
         )
         return
     named = [finding for finding in failing if finding.kernel.key.symbol]
     if len(named) < len(failing):
         yield "accept: a record without a kernel's name cannot be accepted: pass the whole log"
     elif inputs and "-" not in inputs:
-        yield f"accept (all findings): spillscan baseline write {gate.arguments}"
+        yield f"accept (all findings): spillscan baseline write {gate.arguments}".rstrip()
         if gate.path is None:
             yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
     for finding in named[:1]:
@@ -73,7 +74,8 @@ def unknown_values(build: Build) -> Iterator[str]:
     spilling = [kernel for kernel in build.kernels if sum(kernel.spills or ())]
     unplaced = [kernel for kernel in spilling if kernel.sass is None or not kernel.sass.local.lines]
     if unplaced:
-        yield f"source lines of {count(len(unplaced), 'spilling kernel')} (compile with -lineinfo, pass the binary too)"
+        also = ", pass the binary too" if any(kernel.sass is None for kernel in unplaced) else ""
+        yield f"source lines of {count(len(unplaced), 'spilling kernel')} (compile with -lineinfo{also})"
 
 
 def _of(some: Sequence[Kernel], kernels: Sequence[Kernel]) -> str:

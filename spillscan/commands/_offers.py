@@ -71,7 +71,8 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         families.setdefault(family, []).append(finding.kernel)
     shown = []
     for family, several in list(families.items())[:_MOST_WAYS]:
-        kernels = tuple({id(each): each for each in sorted(several, key=spill_weight, reverse=True)}.values())
+        ordered = [first[family].kernel, *sorted(several, key=spill_weight, reverse=True)]  # the step of what is shown
+        kernels = tuple({id(each): each for each in ordered}.values())
         spills = wanted_by(first[family].rule) == "spills"
         weight = sum(map(spill_weight, kernels)) if spills else 0
         shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
