@@ -149,7 +149,7 @@ def grown(change: Change, names: Collection[str]) -> list[str]:
 
 
 def unlinked(kernel: Kernel, what: str) -> str:
-    """Why a value of a kernel (``what``: ``its stack is``) is not final before the link; empty if it is linked."""
+    """Why a value of a kernel (``what``: ``stack``) is not final before the link; empty if it is linked."""
     if kernel.final is not False:
         return ""
     return f"relocatable code: {what} not final; pass the link's log too (nvcc -Xnvlink -v)"

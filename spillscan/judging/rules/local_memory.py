@@ -13,7 +13,7 @@ LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
 ARRAYS = Rule("local-array", "warning", needs=("code",), least="note")
 _LOOPS = ("spills_in_loops", "spill_loop_depth")
 _ARRAYS = ("array_store_bytes", "array_load_bytes")
-_OPEN = "some of its local-memory accesses are unclassified"
+_OPEN = "some local-memory accesses are unclassified"
 
 
 def _loops(kernel: Kernel, terms: Terms) -> Iterator[Found]:
@@ -78,9 +78,9 @@ def _arrays_unknown(change: Change, terms: Terms) -> str:
         return ""
     before, after = change.before.sass, change.after.sass
     if after is None and before is not None:
-        return "only the older build has its machine code"
+        return "only the older build has machine code"
     if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
-        return "only the newer build has its machine code"
+        return "only the newer build has machine code"
     return _OPEN if _lost(change, _ARRAYS) and not _lost(change, _LOOPS) else ""
 
 

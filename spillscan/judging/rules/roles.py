@@ -49,7 +49,7 @@ def _lost_unknown(change: Change, terms: Terms) -> str:
     if change.before is None or change.after is None or not _budgets(change.before):
         return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
-        return "it used setmaxnreg, and its newer code was not read"
+        return "setmaxnreg was used, and the newer code was not read"
     return ""
 
 

@@ -22,19 +22,19 @@ def _deepest(kernel: Kernel, terms: Terms) -> int | None:
 def _unknown(kernel: Kernel, terms: Terms) -> str:
     """Why the whole stack is unknown, or not final."""
     if kernel.dynamic_stack:
-        return f"its stack is unknown: {kernel.dynamic_stack}"
+        return f"stack unknown: {kernel.dynamic_stack}"
     if _deepest(kernel, terms) is None:
         of_binary = kernel.sass is not None and kernel.sass.origin is not None and kernel.sass.origin.format == "binary"
         inputs = (
             "a binary does not contain the stack size of a device function"
             if of_binary
-            else "no input reports its stack"
+            else "no input reports the stack"
         )
         return because(kernel, inputs)
     adds = kernel.usage.cumulative_stack_bytes is not None or kernel.usage.barriers is not None
     if kernel.cumulative_spills is not None and not adds:
-        return "its stack is at least its own frame: this release of ptxas does not add the functions that it calls"
-    return "" if kernel.role == "function" else unlinked(kernel, "its stack is")
+        return "stack known only without called functions: this release of ptxas does not add them"
+    return "" if kernel.role == "function" else unlinked(kernel, "stack")
 
 
 def _grown(change: Change, terms: Terms) -> Iterator[Found]:
