@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
+from bisect import bisect
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.output.nouns import count
+from spillscan.reading.inputs.mapped import Mapped
 
 Buffer = bytes | bytearray | mmap.mmap
 """Data of a file. An mmap is searched and sliced without copying the rest."""
@@ -27,7 +29,21 @@ _MANY_BYTES = 1 << 16
 
 
 def find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
-    """First position of ``text`` in ``buffer[begin:end]``; -1 if there is none."""
+    """First position of ``text``, which is not all zeros, in ``buffer[begin:end]``; -1 if there is none."""
+    if not isinstance(buffer, Mapped):
+        return _find(buffer, text, begin, end)
+    ranges, more = buffer.stored, len(text)
+    for index in range(bisect(ranges, begin - more, key=lambda each: each[1]), len(ranges)):
+        first, last = ranges[index]
+        if first >= end:
+            break
+        at = _find(buffer, text, max(begin, first - more), min(end, last + more))
+        if at >= 0:
+            return at
+    return -1
+
+
+def _find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
     if end - begin >= _MANY_BYTES and (memmem := _memmem()) is not None:
         first = np.frombuffer(buffer, np.uint8, end - begin, begin).ctypes.data
         at = memmem(first, end - begin, text, len(text))

@@ -17,6 +17,7 @@ from msgspec import Struct
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import archives, codecs
 from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
+from spillscan.reading.inputs.mapped import mapped
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ class Stream:
         """All data for random access. A file is mapped as stored; anything else is read and decompressed."""
         if self._label != "standard input":
             try:
-                return mmap.mmap(self._raw.fileno(), 0, access=mmap.ACCESS_READ)
+                return mapped(self._raw.fileno())
             except (OSError, ValueError, AttributeError):
                 pass  # a pipe, a member of an archive, or empty
         if self._whole is None:

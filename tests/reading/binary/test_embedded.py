@@ -30,7 +30,8 @@ from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
 from tests.reading.binary.test_containers import expected, fat_section, zipped
 
-TINY = (FOLDER / "tiny-sm_80-13.5.cubin").read_bytes()
+TINY_FILE = FOLDER / "tiny-sm_80-13.5.cubin"
+TINY = TINY_FILE.read_bytes()
 OLD = (FOLDER / "tiny-sm_52-12.3.cubin").read_bytes()
 PTX = (FIXTURES / "ptx" / "sweep.ptx").read_bytes()
 
@@ -361,3 +362,15 @@ def test_code_behind_text_is_found() -> None:
     found, issues = scanned(b"-- a line of a build\n" * 9 + TINY)
     assert [without_place(function) for function in found] == BARE
     assert not issues
+
+
+@pytest.mark.parametrize("at", [4097, 5_000_000_019])
+def test_holes_of_a_file_are_not_searched(at: int, tmp_path: Path) -> None:
+    file = tmp_path / "sparse.bin"
+    with file.open("wb") as stream:
+        stream.write(b"\x7f\0")
+        stream.truncate(1 << 40)
+        stream.seek(at)
+        stream.write(TINY)
+    read, right = (scan(str(each)).kernels for each in (file, TINY_FILE))
+    assert [kernel.usage for kernel in read] == [kernel.usage for kernel in right] != []
