@@ -83,7 +83,7 @@ def _effect(before: Kernel, after: Kernel, name: str, launched: tuple[Launch, La
         resident_blocks=(_blocks(old), _blocks(new)),
         active_warps=(old.active_warps if old else None, new.active_warps if new else None),
         limiters=(_limiters(old, before), _limiters(new, after)),
-        unknown="" if old and new else "one of the builds does not report its registers or barriers",
+        unknown="" if old and new else "one of the builds does not report registers or barriers",
     )
 
 

@@ -87,7 +87,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return f"its dynamic shared memory is unknown; {_SAY}" if may_be_fewer else ""
+    return f"dynamic shared memory unknown; {_SAY}" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -112,7 +112,7 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if terms.launch is None:
         return f"min_blocks_per_sm needs the block size; {_SAY}"
     if kernel.final is False:
-        return "relocatable code: its registers are not final; pass the link's log too (nvcc -Xnvlink -v)"
+        return "relocatable code: registers not final; pass the link's log too (nvcc -Xnvlink -v)"
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")

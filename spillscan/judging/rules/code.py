@@ -13,7 +13,7 @@ MAX_GROWTH = Limit("max_code_growth_percent", "change")
 SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes", "build"),))
 GROWTH = Rule("code-growth", "error", needs=("code",), limits=(MAX_GROWTH,), recorded_as="code-size")
 OTHER = Rule("other-code", "note", needs=("code",))
-_SILENT = "no input contains its machine code; pass its binary"
+_SILENT = "no input contains machine code; pass the binary"
 
 
 def _sizes(change: Change) -> tuple[int | None, int | None]:
@@ -42,7 +42,7 @@ def _other(change: Change, terms: Terms) -> Iterator[Found]:
 def _not_compared(change: Change, terms: Terms) -> str:
     if change.code != "not compared" or change.kernel.caller:
         return ""
-    return f"its machine code was not compared: {change.code_reason}"
+    return f"machine code not compared: {change.code_reason}"
 
 
 CHECKS = (

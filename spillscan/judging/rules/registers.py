@@ -24,8 +24,8 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if kernel.usage.registers is None:
-        return because(kernel, "the log does not report its registers")
-    return unlinked(kernel, "its registers are")
+        return because(kernel, "the log does not report registers")
+    return unlinked(kernel, "registers")
 
 
 def _grown(change: Change, terms: Terms) -> Iterator[Found]:
@@ -83,7 +83,7 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
         return ""
     for build, kernel in (("head", after), ("base", before)):
         if kernel.usage.registers is None:
-            return because(kernel, f"the {build} does not report its registers")
+            return because(kernel, f"the {build} does not report registers")
     build = "head" if after.final is False else "base"
     return (
         f"relocatable code is not linked in the {build}: registers are final only after the link; pass its log too "

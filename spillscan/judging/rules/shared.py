@@ -38,12 +38,12 @@ def _message(kernel: Kernel, terms: Terms, total: int, most: int) -> str:
 def _unknown(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
-    if unfinished := unlinked(kernel, "its shared memory is"):
+    if unfinished := unlinked(kernel, "shared memory"):
         return unfinished
     if static_shared(kernel) is None:
-        return because(kernel, "the log does not report its shared memory")
+        return because(kernel, "the log does not report shared memory")
     if _dynamic(kernel, terms) is None:
-        return "its dynamic shared memory is unknown: set `launch` in the policy, or --launch"
+        return "dynamic shared memory unknown: set `launch` in the policy, or --launch"
     return ""
 
 

@@ -29,7 +29,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
     source = "binary" if _of_binary(kernel) else "log"
-    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not show whether it spills")
+    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not report spills")
 
 
 def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -94,11 +94,11 @@ def _unknown_change(change: Change, terms: Terms) -> str:
         return ""
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final
-        doubt = "; ".join(after.reasons) or _doubt(after, "the newer build does not show whether it spills")
+        doubt = "; ".join(after.reasons) or _doubt(after, "the newer build does not report spills")
         return "" if linked else doubt
     if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change, _OWN)):
         return ""
-    return "; ".join(before.reasons) or "it spills; the older build does not show whether it did"
+    return "; ".join(before.reasons) or "the newer build spills; the older build does not report spills"
 
 
 _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
