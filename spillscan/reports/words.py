@@ -20,6 +20,7 @@ from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Issue, Kern
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.naming.libraries import library_of
+from spillscan.output import markdown
 from spillscan.output.nouns import between, count, size
 from spillscan.output.safe import printable
 from spillscan.reports.groups import none_spills, shared_label
@@ -305,6 +306,13 @@ def way_facts(way: Way) -> Iterator[tuple[str, str]]:
     """(heading, text) of a family's next step; a command is never cut, so that it can be pasted."""
     for heading, text in way.lines:
         yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
+
+
+def way_markdown(way: Way, but: str = "") -> Iterator[str]:
+    """Next step in Markdown, with the command as code and without the text ``but``."""
+    for heading, text in way_facts(way):
+        if text != but:
+            yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"
 
 
 def counted(report: Report) -> list[Finding]:

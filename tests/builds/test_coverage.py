@@ -143,12 +143,3 @@ def test_mistakes_in_a_policy(text: str, error: str, tmp_path: Path, capsys: pyt
     policy.write_text(f"version: 1\n{text}\n")
     assert cli.main(["size", str(path), "--config", str(policy)]) == 2
     assert capsys.readouterr().err.startswith(f"spillscan: {policy}:2: {error}")
-
-
-def test_which_families_the_code_grew_by(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    old, new = tmp_path / "old.cubin", tmp_path / "new.cubin"
-    old.write_bytes(stored("roles-dropped-sm_90a-13.5.cubin"))
-    new.write_bytes(stored("roles-kept-sm_90a-13.5.cubin"))
-    sizes = [sum(k.sass.code_bytes for k in scan(path).kernels if k.sass is not None) for path in (old, new)]
-    assert cli.main(["diff", str(old), str(new)]) == 0
-    assert f"machine code {sizes[1] - sizes[0]:+,} B: " in capsys.readouterr().out

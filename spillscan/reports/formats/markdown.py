@@ -37,7 +37,7 @@ from spillscan.reports.words import (
     name_of,
     place_text,
     summary,
-    way_facts,
+    way_markdown,
 )
 
 FORMAT = "markdown"
@@ -245,9 +245,7 @@ def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
     lines = []
     for way in ways:
         lines.append(f"- **{_name(report, way.kernel)}**")
-        for heading, text in way_facts(way):
-            if text != _fix(way):
-                lines.append(f"  - {heading}: {code(text, len(text)) if heading == 'next' else words(text)}")
+        lines += [f"  - {line}" for line in way_markdown(way, but=_fix(way))]
     yield from _folded_list("next steps", lines)
 
 

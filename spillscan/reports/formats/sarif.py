@@ -20,12 +20,13 @@ from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
+from spillscan.output.markdown import code
 from spillscan.output.nouns import count
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import family_of, fields_of, name_of, one_of_a_kind
+from spillscan.reports.words import family_of, fields_of, label_of, name_of, one_of_a_kind, way_facts, way_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -54,7 +55,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         "notifications": [_kind(code) for code in sorted(_codes(report))],
     }
     yield f'  "tool": {{"driver": {json.dumps(driver)[:-1]}, "rules": '
-    yield from array((json.dumps(_rule(rule)) for rule in all_rules().values()), "   ")
+    yield from array((json.dumps(_rule(rule, report)) for rule in all_rules().values()), "   ")
     yield f'}}}},\n  "invocations": [{harmless(json.dumps(_invocation(report)))}],\n'
     yield '  "columnKind": "unicodeCodePoints",\n  "results": '
     results = (_result(report, finding) for finding in report.findings[:MOST_RESULTS])
@@ -62,8 +63,18 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield "\n }]\n}\n"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
+    text, markdown = dict(about.parts), dict(about.parts)
+    ways = [way for way in report.details.ways if way.finding.rule == rule.id]
+    if ways:
+        labels = [label_of(way.kernel, report.names) for way in ways]
+        lines = [(f"  {heading}: {said}" for heading, said in way_facts(way)) for way in ways]
+        items = [(f"  - {each}" for each in way_markdown(way)) for way in ways]
+        text[_HERE] = "\n".join("\n".join((label, *its)) for label, its in zip(labels, lines, strict=True))
+        markdown[_HERE] = "\n\n".join(
+            "\n".join((f"- {code(label)}", *its)) for label, its in zip(labels, items, strict=True)
+        )
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
@@ -71,8 +82,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
         "helpUri": address("rules", rule.id),
         "help": {
-            "text": "\n\n".join(f"{title}: {said}" for title, said in about.parts.items()),
-            "markdown": "\n\n".join(f"**{title}**\n\n{said}" for title, said in about.parts.items()),
+            "text": "\n\n".join(f"{title}: {said}" for title, said in text.items()),
+            "markdown": "\n\n".join(f"**{title}**\n\n{said}" for title, said in markdown.items()),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {
@@ -81,6 +92,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
             "problem.severity": _PROBLEMS[rule.severity],
         },
     }
+
+
+_HERE = "What to do here"
 
 
 def _codes(report: Report) -> set[str]:
