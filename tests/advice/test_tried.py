@@ -141,7 +141,7 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "cause launch bounds of 256 threads with a minimum of blocks" in " ".join(answer.split())
+    assert "cause launch bounds of 256 threads with minimum blocks" in " ".join(answer.split())
     assert "fix __launch_bounds__(256, 2): " in " ".join(answer.split())
 
 

@@ -59,7 +59,7 @@ def members(window: Window, budget: Budget) -> Iterator[Entry]:
         raise UnopenedError("it is a thin archive; its members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
     if form not in readers:
-        raise UnopenedError(f"it is {archives.KINDS[form or '']}, which spillscan does not open", window.start)
+        raise UnopenedError(f"not opened: {archives.KINDS[form or '']}", window.start)
     return readers[form](window, budget)
 
 

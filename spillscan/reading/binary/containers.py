@@ -58,7 +58,7 @@ def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     elif window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
         yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
     elif how := archives.sealed(head):
-        yield Damage(UnopenedError(f"it is {how}, which spillscan does not open", window.start), place)
+        yield Damage(UnopenedError(f"not opened: {how}", window.start), place)
     else:
         yield from _unknown(window, budget, place, is_text=kind_of_binary(head) is None)
 
@@ -95,7 +95,7 @@ def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> 
         yield Text(window, place)
     yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
     if is_text and (written := _WRITTEN.search(window.whole)):
-        what = "it contains GPU code as text (base64, digits, a C array), which spillscan does not open"
+        what = "not opened: GPU code as text (base64, digits, a C array)"
         yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 
@@ -222,7 +222,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
             ]
         rest = part.part(at, part.size - at, "data")
         if not section.name and (packed := _packed(rest, budget)) >= 0:
-            unopened = UnopenedError("it contains packed data, which spillscan does not open", rest.start + packed)
+            unopened = UnopenedError("not opened: packed data", rest.start + packed)
             yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
 
 

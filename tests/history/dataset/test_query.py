@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -167,7 +168,7 @@ def test_a_question_may_hold_so_much_and_no_more(root: Path, monkeypatch: pytest
     with pytest.raises(UsageError, match="exceeds its memory"):
         sql.ask_anything(connection, "SELECT list(n) FROM range(100000000) t(n)", seconds=60)
     monkeypatch.setenv("SPILLSCAN_MEMORY", "1GB'; LOAD httpfs; --")
-    with pytest.raises(UsageError, match="not an amount of memory"):
+    with pytest.raises(UsageError, match="is not a memory size"):
         open_dataset(str(root)).connect()
 
 
@@ -213,7 +214,7 @@ def test_the_command_refuses_in_one_line(root: Path) -> None:
     for question in ("SELECT * FROM read_text('/etc/passwd')", "DROP VIEW kernels", "SELEC 1"):
         done = command("history", "query", question, "--dataset", root)
         assert (done.status, done.out) == (2, "")
-        assert done.err.startswith("spillscan: the query ")
+        assert re.match("spillscan: (the query|invalid query: )", done.err)
         assert done.err.count("\n") == 1
 
 

@@ -109,7 +109,7 @@ def test_evidence_has_both_values_the_largest_change_first() -> None:
 def test_names_the_build_without_code() -> None:
     said = [Growth(kernel(), kernel(), sides).unknown[0] for sides in ((None, PLAIN), (PLAIN, None), (None, None))]
     assert [each.partition(": ")[2] for each in said] == [
-        f"give a binary of {which} (sm_75 and later)"
+        f"pass a binary of {which} (sm_75 and later)"
         for which in ("the older build", "the newer build", "either build")
     ]
 

@@ -350,7 +350,7 @@ def test_packings_that_are_not_opened_are_named(form: str, tmp_path: Path) -> No
     build = scan(tmp_path)
     assert [kernel.key.unit for kernel in build.kernels] == [""]
     assert [issue.code for issue in build.issues] == ["unopened-member"]
-    assert "not open" in build.issues[0].message
+    assert "not opened" in build.issues[0].message
 
 
 @pytest.mark.parametrize("text", [b"f0VMRgIBAQAAAAAAAAAAAAMAPgAB", b"0x7f, 0x45, 0x4c, 0x46, 0x02", b"7f454c46"])
