@@ -68,7 +68,7 @@ def test_a_fixture_of_pytest_is_the_build(tmp_path: Path) -> None:
     status, said = pytest_says(tmp_path, "--spillscan-build", head)
     assert (status, "gemm<8> (sm_90a) spills 304 B stores" in said) == (1, True)
     status, said = pytest_says(tmp_path)
-    assert (status, "no build: give --spillscan-build" in said) == (1, True), "nothing was seen"
+    assert (status, "no build: pass --spillscan-build" in said) == (1, True), "nothing was seen"
     status, said = pytest_says(tmp_path, "--spillscan-build", "none.log")
     assert (status, "spillscan: " in said, "Traceback" in said) == (1, True, False)
     (tmp_path / "pytest.ini").write_text("[pytest]\nspillscan_build = base.log\n")

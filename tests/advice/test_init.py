@@ -107,8 +107,8 @@ def test_a_shell_command(project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "no build is recorded; first: spillscan run -- COMMAND"),
-        (["build.log"], "no build command is recorded; record it: spillscan run -- COMMAND"),
+        ([], "no build is recorded; run `spillscan run -- COMMAND`"),
+        (["build.log"], "no build command is recorded; run `spillscan run -- COMMAND`"),
     ],
 )
 def test_what_is_missing(words: list[str], says: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
