@@ -307,12 +307,6 @@ def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     return re.compile(line_expression(rule, name).encode())
 
 
-@cache
-def line_starts(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
-    """Expression as of :func:`line` that matches only at line starts, to search many lines at once."""
-    return re.compile(b"(?m:^)" + line_expression(rule, name).encode())
-
-
 # ---- output of `make grammar` ---------------------------------------------------------------------------------------
 
 _RULES = (

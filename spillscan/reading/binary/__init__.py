@@ -20,8 +20,6 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 if TYPE_CHECKING:
     from spillscan.reading.binary.window import Window
 
-FORMAT = "binary"
-
 
 def sniff(head: bytes) -> bool:
     """Whether a file that begins with ``head`` may contain GPU machine code."""

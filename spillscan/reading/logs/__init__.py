@@ -32,8 +32,6 @@ from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 if TYPE_CHECKING:
     from spillscan.model import Reading
 
-FORMAT = "ptxas"
-
 
 def sniff(head: bytes) -> bool:
     """Any text may hold compiler output."""
