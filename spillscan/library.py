@@ -7,14 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from spillscan.judging.policy.effective import Policy
-from spillscan.judging.policy.reading import from_options
-from spillscan.judging.rules import check
-from spillscan.judging.rules.spills import MAX_BYTES, SPILL
-from spillscan.judging.verdict import gaps_of, verdict
-from spillscan.model import Build, Finding, Gap, Kernel
-from spillscan.model.patterns import matches
-from spillscan.naming import Names
+from spillscan.model import Build, Finding, Gap
 from spillscan.output.errors import InputError
 from spillscan.output.nouns import count
 from spillscan.reading import pipeline
@@ -57,6 +50,14 @@ def assert_no_spills(
     one arch. Raises :class:`AssertionError` if a kernel spills more than ``max_spill_bytes`` per thread, or if that is
     unknown; :class:`~spillscan.InputError` if an input cannot be read or no kernel matches.
     """
+    from spillscan.judging.policy.effective import Policy  # not needed to scan
+    from spillscan.judging.policy.reading import from_options
+    from spillscan.judging.rules import check
+    from spillscan.judging.rules.spills import MAX_BYTES, SPILL
+    from spillscan.judging.verdict import gaps_of, verdict
+    from spillscan.model.patterns import matches
+    from spillscan.naming import Names
+
     build = built if isinstance(built, Build) else scan(built)
     kept = tuple(each for each in build.kernels if arch in (None, each.key.arch) and matches(each, kernel))
     if not kept:
@@ -73,14 +74,10 @@ def assert_no_spills(
     names = Names(each.named_by for each in build.kernels)
     found: list[Finding | Gap] = [*spilling, *outcome.gaps]
     said = [
-        f"{_called(each.kernel, names)} {each.message}"
+        f"{names.of(each.kernel.named_by)} ({each.kernel.key.arch or 'arch unknown'}) {each.message}"
         if each.kernel
         else f"{each.origin or 'the build'}: {each.message}"
         for each in found
     ]
     more = [f"… {len(said) - _NAMED:,} more"] if len(said) > _NAMED else []
     raise AssertionError("\n  ".join([known, *said[:_NAMED], *more]))
-
-
-def _called(kernel: Kernel, names: Names) -> str:
-    return f"{names.of(kernel.named_by)} ({kernel.key.arch or 'arch unknown'})"

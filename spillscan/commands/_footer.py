@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from spillscan.commands._baseline import DEFAULT_FILE, Gate
-from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules.blocks import FAILS
-from spillscan.judging.rules.code import OTHER
-from spillscan.judging.rules.stack import STACK
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.patterns import names_of
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
+
+if TYPE_CHECKING:
+    from spillscan.commands._baseline import Gate
+    from spillscan.judging.policy.effective import Policy
 
 _GLOB = frozenset("*?[]")
 
 
 def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) -> Iterator[str]:
     """How to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
+    from spillscan.commands._baseline import DEFAULT_FILE
+
     if not failing:
         return
     if gate.from_base:
@@ -51,6 +53,10 @@ def acceptance(finding: Finding) -> str:
 
 def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) -> Iterator[str]:
     """Data missing from the input that no limit of the policy needs; a kernel that cannot launch has no blocks."""
+    from spillscan.judging.rules.blocks import FAILS
+    from spillscan.judging.rules.code import OTHER
+    from spillscan.judging.rules.stack import STACK
+
     never = {id(each.kernel) for each in findings if each.rule == FAILS.id}
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
     unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None and id(kernel) not in never]

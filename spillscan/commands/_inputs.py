@@ -68,11 +68,7 @@ def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = Non
     return kernel, inputs
 
 
-def scan(
-    paths: Sequence[str] | str,
-    *,
-    live: bool = False,
-) -> Build:
+def scan(paths: Sequence[str] | str, *, live: bool = False) -> Build:
     """:func:`spillscan.scan` with a progress line on a terminal."""
     try:
         with Progress("reading") as progress:

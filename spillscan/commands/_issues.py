@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from spillscan.judging.rule_docs import explanations
-from spillscan.judging.verdict import Verdict
 from spillscan.model import Issue, Kernel
-from spillscan.naming import Names
 from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count
 from spillscan.output.terminal import complain
-from spillscan.reports.words import families_of
+
+if TYPE_CHECKING:
+    from spillscan.judging.verdict import Verdict
 
 ISSUES_SHOWN = 8
 _ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -54,6 +54,8 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
     more_gaps = len(found.gaps) - max(1, len(alike))
     name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({more_gaps:,} more)" if more_gaps else ""
+    from spillscan.judging.rule_docs import explanations
+
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
     fix = known.fix.rstrip(".") if known else "a newer release of spillscan explains it"
     raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
@@ -62,6 +64,9 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
 def _families(kernels: Sequence[Kernel]) -> str:
     if len(kernels) == 1:
         return kernels[0].short_name
+    from spillscan.naming import Names
+    from spillscan.reports.words import families_of
+
     return f"{count(len(kernels), 'kernel')} ({families_of(kernels, Names(kernel.named_by for kernel in kernels))})"
 
 

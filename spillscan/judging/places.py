@@ -15,8 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.definitions import Definitions
-from spillscan.judging.rules.messages import PTXAS, WARNINGS
-from spillscan.judging.rules.registers import GROWTH, REGISTERS
 from spillscan.model import Finding, Kernel, Origin
 from spillscan.model.symbols import demangle
 from spillscan.output.safe import printable
@@ -205,6 +203,8 @@ def _place(path: str, line: int | None) -> Place:
 
 def _line_in_message(finding: Finding, tree: Tree) -> Place | None:
     """Line in the compiler's message behind a finding, unless the file is a temporary one."""
+    from spillscan.judging.rules.messages import PTXAS, WARNINGS  # a scan has no findings
+
     kinds = WARNINGS if finding.rule == PTXAS.id else (finding.rule.replace("-", "_"),)
     for advisory in finding.kernel.advisories:
         match = _ADVISORY_PLACE.match(advisory.location or "") if advisory.kind in kinds else None
@@ -215,6 +215,8 @@ def _line_in_message(finding: Finding, tree: Tree) -> Place | None:
 
 def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
     """Source line of the finding; for spills and arrays, the costliest."""
+    from spillscan.judging.rules.registers import GROWTH, REGISTERS
+
     if finding.kernel.sass is not None and finding.rule in (REGISTERS.id, GROWTH.id):
         peak = finding.kernel.sass.live_peak
         return placed(peak.source, tree) if peak and peak.source else None

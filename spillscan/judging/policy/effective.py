@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from spillscan.judging.policy.file import LIMITS, SETTINGS, AcceptEntry, PolicyFile, keys, words
-from spillscan.judging.rules import Terms
 from spillscan.model import Finding, Gap, Kernel, Launch
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
 from spillscan.naming.symbol import canonical
 from spillscan.occupancy.launches import overruling, settled
+
+if TYPE_CHECKING:
+    from spillscan.judging.rules import Terms
 
 DEFAULT = "default"
 """Origin of values that no layer sets."""
@@ -319,6 +321,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
     def _resolved(self, mask: int) -> Terms:
+        from spillscan.judging.rules import Terms  # JSON of a scan needs no terms
+
         said = self._said(mask)
         launch = said.pop("launch", None)
         limits = {name: said.pop(name).value if name in said else keys()[name].default for name in LIMITS}

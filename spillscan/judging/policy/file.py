@@ -114,7 +114,11 @@ class Key(NamedTuple):
     name: str
     default: Any
     """``None`` if it is not set."""
-    help: str
+
+    @property
+    def help(self) -> str:
+        """Meaning of the key."""
+        return str(schema()["$defs"]["PolicyFile"]["properties"][self.name]["description"])
 
 
 LIMITS = tuple(name for name in Limits.__struct_fields__ if name != "severity")
@@ -125,8 +129,7 @@ SETTINGS = ("fail_on", "expect_kernels", "devices", "require_archs", "driver_rel
 def keys() -> Mapping[str, Key]:
     """Keys with a single value, limits first."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(PolicyFile)}
-    properties = schema()["$defs"]["PolicyFile"]["properties"]
-    return {name: Key(name, value_of(defaults[name]), properties[name]["description"]) for name in (*LIMITS, *SETTINGS)}
+    return {name: Key(name, value_of(defaults[name])) for name in (*LIMITS, *SETTINGS)}
 
 
 def value_of(value: Any) -> Any:
@@ -164,7 +167,6 @@ _TABLES: Mapping[str, type[_Table]] = {"kernels": KernelEntry, "accept": AcceptE
 def table(node: Node, kind: type[T], name: str = "") -> T:
     """Content of a table. Raises :class:`UsageError` with the place of the first mistake."""
     known = {each.name: each for each in msgspec.structs.fields(kind)}
-    keyed = schema()["$defs"][kind.__name__]["properties"]
     if not isinstance(node.value, Mapping):
         raise node.error(f"{name}expected a mapping, got {described(node.value)}")
     for key, each in node.value.items():
@@ -182,11 +184,18 @@ def table(node: Node, kind: type[T], name: str = "") -> T:
         try:
             msgspec.convert(each.plain, known[key].type)
         except msgspec.ValidationError:
-            raise each.error(f"{key}: expected {_phrase(keyed[key])}, got {described(each.value)}") from None
+            expected = _phrase(_properties(kind)[key])
+            raise each.error(f"{key}: expected {expected}, got {described(each.value)}") from None
     for key, of_key in known.items():
         if of_key.required and key not in node.value:
-            raise node.error(f"{name}needs `{key}`", keyed[key].get("description", ""))
+            raise node.error(f"{name}needs `{key}`", _properties(kind)[key].get("description", ""))
     return msgspec.convert(node.plain, kind)
+
+
+def _properties(kind: type[_Table]) -> dict[str, Any]:
+    """Schema of each key of a table; composed only for an error, which it explains."""
+    properties: dict[str, Any] = schema()["$defs"][kind.__name__]["properties"]
+    return properties
 
 
 def _check_severity(levels: Mapping[str, Node]) -> None:

@@ -24,7 +24,6 @@ from spillscan.judging.policy.file import (
     value_of,
     words,
 )
-from spillscan.judging.rules import all_rules
 from spillscan.model import Launch
 from spillscan.model.gaps import gaps
 from spillscan.model.nodes import Node, parse_yaml
@@ -138,6 +137,8 @@ def _launch(entry: LaunchEntry, node: Node) -> Launch:
 
 
 def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
+    from spillscan.judging.rules import all_rules
+
     nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
         raise node.error("an entry of accept needs `rule` or `gap`", "set one of them")
@@ -214,6 +215,8 @@ def _level_of(text: str) -> tuple[str, str]:
 
 def _accepted(text: str) -> Node:
     """``CODE`` or ``CODE=GLOB`` of --accept; a code that is both a gap and a rule means the gap."""
+    from spillscan.judging.rules import all_rules
+
     code, _, pattern = text.partition("=")
     kind = "gap" if code in gaps() or code not in all_rules() else "rule"
     fields = {kind: code, "kernel": pattern or "*", "reason": f"--accept {text}"}
