@@ -7,9 +7,9 @@ unit, ``min``, a call whose result nobody takes. Two thirds are fixed: those who
 family, so that a line nobody touches keeps its mutants. A third is drawn with a new seed on each run, which is printed.
 
 A first run of the nearest tests under coverage says which of them reach which line. Each mutant meets the most
-particular of those that reach its own, in a copy of the tree, for 15 seconds at most. What survives is printed with its
-line: kill it by a test, or list it in ``tests/equivalent_mutants.yaml`` with the reason why it may live. Exits with 1
-where a bar is missed or a survivor of the fixed ones is not listed.
+particular of those that reach its own, in a copy of the tree, for 15 seconds of processor time at most. What survives
+is printed with its line: kill it by a test, or list it in ``tests/equivalent_mutants.yaml`` with the reason why it may
+live. Exits with 1 where a bar is missed or a survivor of the fixed ones is not listed.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ TESTS = (
 """Tests that may be a mutant's nearest."""
 FIXED, FRESH = 270, 135
 LEAST_FIXED, LEAST_FRESH = 0.92, 0.85
-SECONDS = 15.0
-"""A mutant whose tests take longer hangs: it is killed."""
+SECONDS = 15
+"""Processor time of a mutant's tests: one that takes longer hangs, and is killed."""
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,

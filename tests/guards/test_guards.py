@@ -4,6 +4,8 @@
 - ``environment.tar.xz`` holds builds whose environment varies: prefixes of CI systems, failures in any language and
   at any place, encodings, folders and containers of binaries, pairs of builds. A case is a folder with a command,
   the exit statuses that are right and why;
+- ``lost-units.tar.xz`` holds builds of two to four units by every build system in every environment: one unit fails, is
+  cut off, leaves no report or spills. Each has a healthy twin;
 - ``builds`` holds logs of real projects with their counts, exit statuses and pairs.
 
 ``make test`` runs the attacks and a sample of the rest, ``make oracle`` everything.
@@ -27,7 +29,7 @@ import yaml
 from tests.conftest import COMMAND, run, sized
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE / "environment.tar.xz"
+ARCHIVES = (HERE / "environment.tar.xz", HERE / "lost-units.tar.xz")
 BUILDS = json.loads((HERE / "builds" / "cases.json").read_text(encoding="utf-8"))
 FAMILIES = (
     "A1-prefix",
@@ -44,6 +46,8 @@ FAMILIES = (
     "E-diff",
     "F-baseline",
     "F-policy",
+    "G-lost-unit",
+    "G-whole",
     "R-real",
 )
 KNOWN = yaml.safe_load((HERE / "known.yaml").read_text(encoding="utf-8"))
@@ -69,17 +73,20 @@ def test_no_gate_passes_over_what_an_input_hides(command: str) -> None:
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Folders of the chosen cases by family."""
-    top = tmp_path_factory.mktemp("environment")
-    with lzma.open(ENVIRONMENT) as stream, tarfile.open(fileobj=stream) as archive:
-        members = archive.getmembers()
-        names = sorted(member.name.removesuffix("/cmd") for member in members if member.name.endswith("/cmd"))
-        families = defaultdict(list)
-        for name in names:
-            families[name.partition("/")[0]].append(name)
-        chosen = {name for family in families.values() for name in family[::EVERY]}
-        wanted = [member for member in members if "/".join(member.name.split("/")[:2]) in chosen]
-        archive.extractall(top, wanted, filter="tar")
-    return {family: [top / name for name in names if name in chosen] for family, names in families.items()}
+    top, families = tmp_path_factory.mktemp("environment"), defaultdict(list)
+    for path in ARCHIVES:
+        with lzma.open(path) as stream, tarfile.open(fileobj=stream) as archive:
+            members = archive.getmembers()
+            names = sorted(member.name.removesuffix("/cmd") for member in members if member.name.endswith("/cmd"))
+            ours = defaultdict(list)
+            for name in names:
+                ours[name.partition("/")[0]].append(name)
+            chosen = {name for family in ours.values() for name in family[::EVERY]}
+            wanted = [member for member in members if "/".join(member.name.split("/")[:2]) in chosen]
+            archive.extractall(top, wanted, filter="tar")
+        for name in sorted(chosen):
+            families[name.partition("/")[0]].append(top / name)
+    return families
 
 
 @pytest.mark.parametrize("family", FAMILIES)

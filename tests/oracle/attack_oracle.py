@@ -22,7 +22,7 @@ from random import Random
 from typing import Protocol
 
 from spillscan.reading.workers import processors
-from tests.oracle.attacks import Attack, builds, environments, logs, machine_code, snapshots
+from tests.oracle.attacks import Attack, builds, logs, machine_code, snapshots
 
 DEFAULT_CASES = 50_000
 PORTION = 100
@@ -51,7 +51,7 @@ class Kind(Protocol):
         """Damage something, and judge what is made of it."""
 
 
-KINDS: dict[str, Kind] = {kind.NAME: kind for kind in (logs, machine_code, snapshots, builds, environments)}
+KINDS: dict[str, Kind] = {kind.NAME: kind for kind in (logs, machine_code, snapshots, builds)}
 
 
 def run(seed: int, numbers: Iterable[int], kinds: Sequence[str], *, show: bool = False) -> Tally:

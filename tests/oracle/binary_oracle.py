@@ -1,7 +1,7 @@
 """Holds the reader of binaries against NVIDIA's own tools, function by function. Not part of `make test`.
 
     python -m tests.oracle.binary_oracle [--cache DIR] [--windows | --public] [--arch ARCH]…
-                                         [--quick | --instructions N] [--code HEX]… [--ledger FILE] [FILE]…
+                                         [--quick | --instructions N] [--code HEX]… [FILE]…
 
 FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI and their
 libraries compared, with `--public` wheels of 2018 to 2026 of every system:
@@ -16,9 +16,8 @@ it gives up a library because of one member, it gets each cubin of the architect
 
 -sass takes minutes a library. `--quick` leaves it out; `--instructions N` compares of each library and architecture
 only the largest cubins, until they hold N instructions; `--code HEX` only cubins that hold an instruction of such an
-opcode (the low 12 bits from Volta on, the high 13 before). Each step that is finished is written to the ledger; a run
-with the same ledger begins behind them, and its sums hold them. Differences are counted by kind, the first of each is
-shown; exit status 1 where there is one that is not explained in docs/internals/binaries.md, or where a tool fails.
+opcode (the low 12 bits from Volta on, the high 13 before). Differences are counted by kind, the first of each is shown;
+exit status 1 where there is one that is not explained in docs/internals/binaries.md, or where a tool fails.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from spillscan.reading import dumps as sass
 from spillscan.reading.binary import records
 from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
 from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
-from tests.oracle.ledger import Differences, Ledger
+from tests.oracle.differences import Differences
 
 OLD, NEW = "sass-12.8", "sass-13.5"
 """Toolchains of fixtures/cases.yaml: the first reads Maxwell to Volta, the second what is newer."""
@@ -302,36 +301,29 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], re
                 )
 
 
-def library(path: Path, label: str, arguments: argparse.Namespace, ledger: Ledger) -> None:
-    """All steps of one library."""
+def library(path: Path, label: str, arguments: argparse.Namespace, reported: Differences) -> None:
+    """All comparisons of one library."""
     found = ours(path)
+    if not found:
+        return
     archs = sorted({arch for arch, _ in found}, key=number)
     old, new = (tool_folder(name, arguments.cache) for name in (OLD, NEW))
-    bound = "all" if arguments.instructions is None else str(arguments.instructions)
     codes = [int(code, 16) for code in arguments.code]
-    bound += "".join(f" {code}" for code in arguments.code)
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
-        if found:
-            print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
-            given = readable(path, Path(folder))
-            if not ledger.has(label, "resources"):
-                reported = Differences()
-                tools = old if number(archs[0]) < FIRST_OF_NEW else new
-                resources(path, given, tools, found, reported)
-                attributes(given, tools, found, reported)
-                reported.compared["MiB"] = path.stat().st_size >> 20
-                ledger.finish(reported, label, "resources")
+        print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
+        given = readable(path, Path(folder))
+        tools = old if number(archs[0]) < FIRST_OF_NEW else new
+        resources(path, given, tools, found, reported)
+        attributes(given, tools, found, reported)
+        reported.compared["MiB"] += path.stat().st_size >> 20
         among = holding(path, codes) if codes and not arguments.quick else None
         for arch in [] if arguments.quick else [arch for arch in archs if arch in (arguments.arch or archs)]:
-            if not ledger.has(label, arch, bound):
-                reported = Differences()
-                tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
-                if number(arch) < LAST_OF_KEPLER:
-                    if arguments.tools is None or number(arch) < FIRST_OF_KEPLER:
-                        continue
-                    tools = arguments.tools
-                code(path, given, tools, arch, found, reported, arguments.instructions, among)
-                ledger.finish(reported, label, arch, bound)
+            tools = new if number(arch) >= FIRST_OF_NEW and number(arch) != RENAMED else old
+            if number(arch) < LAST_OF_KEPLER:
+                if arguments.tools is None or number(arch) < FIRST_OF_KEPLER:
+                    continue
+                tools = arguments.tools
+            code(path, given, tools, arch, found, reported, arguments.instructions, among)
 
 
 def main() -> int:
@@ -346,21 +338,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="leave out -sass")
     parser.add_argument("--instructions", type=int, metavar="N", help="of -sass: so many an architecture and library")
     parser.add_argument("--code", action="append", default=[], metavar="HEX", help="of -sass: what holds one of these")
-    parser.add_argument("--ledger", type=Path, help="remember here what was compared")
     arguments = parser.parse_args()
-    ledger = Ledger(arguments.ledger)
-    scope = "quick" if arguments.quick else f"{arguments.instructions} {' '.join(arguments.arch + arguments.code)}"
+    total = Differences()
     given: Iterable[tuple[Path, str]] = [(file, "*") for file in arguments.files]
     if not arguments.files:
         given = public(arguments.cache) if arguments.public else wheels(arguments.cache, windows=arguments.windows)
     for file, pattern in given:
-        if ledger.has(file.name, "whole", scope):
-            continue
         with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
             for path in libraries(file, pattern, Path(folder)):
-                library(path, f"{file.name}/{path.name}", arguments, ledger)
-        ledger.finish(Differences(), file.name, "whole", scope)
-    total = ledger.total
+                library(path, f"{file.name}/{path.name}", arguments, total)
     print("compared: " + ", ".join(f"{count:,} {kind}" for kind, count in total.compared.items()))
     print("\n".join(f"failed: {failure}" for failure in total.failures))
     print("differences: " + (", ".join(f"{count} {kind}" for kind, count in total.counts.items()) or "none"))

@@ -33,7 +33,7 @@ from spillscan.reading.binary.size_accounting import Weight, weigh
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
 from tests.oracle.binary_sources import libraries, public, readable, wheels
-from tests.oracle.ledger import Differences
+from tests.oracle.differences import Differences
 
 LISTED = re.compile(r"\.((?:sm|compute)_\d+[af]?)\.(?:cubin|ptx)$")
 SECTION = re.compile(r"^ +\w+ +\w+ +(\w+) +\w+ +\w+ +PROGBITS .* \.text\.(\S+)$")
