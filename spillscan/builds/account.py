@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import checks, launcher, tree
-from spillscan.builds.commands import version_of
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output.files import cache_folder, is_held
@@ -153,9 +152,7 @@ def _calls(kept: str) -> Iterator[Call]:
 
 def _finished(call: Call) -> Call:
     files = {call.path(name): digest for name, digest in call.files.items()}
-    compiler = call.command[0]
-    version = version_of(call.path(compiler) if os.sep in compiler else compiler)
-    return replace(call, ancestors=(), folders=(), files=files, version=version)
+    return replace(call, ancestors=(), folders=(), files=files)
 
 
 def _replaces(call: Call, old: Call) -> bool:

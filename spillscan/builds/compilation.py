@@ -30,8 +30,6 @@ _OUTPUT_OPTIONS, _OF_DEPENDENCIES = ("-o", "--output-file"), ("-MF", "-MT", "-MQ
 _COMPILES = frozenset(("-c", "--compile", "-dc", "--device-c", "-cubin", "--cubin", "-fatbin", "--fatbin", "-ptx"))
 _RELOCATABLE = re.compile(r" (?:-dc|--device-c|(?:-rdc|--relocatable-device-code)[= ]true)(?= |$)")
 _AS_CUDA = re.compile(r" --?x[= ]?(?:cu|cuda)(?= |$)")
-_OF_PLACES = re.compile(r"-(?:I|isystem|iquote|L|o|M[DFTPQ])|--?(?:include-path|output-|dependency-|gencode|arch|code)")
-"""Options for file locations and targets."""
 _QUOTED = re.compile(r"""'([^']*+)'|"((?>(?:[^"\\]++|\\.)*))"|\\(.)""", re.S)
 _WORDS = re.compile(rf"""(?>(?:[^ \t\r\n"'\\]++|{_QUOTED.pattern})+)|["'\\]""", re.S)
 """Words as a shell splits them; a lone quote or backslash is an unclosed one."""
@@ -64,16 +62,6 @@ class Compilation(NamedTuple):
     def compiles(self) -> bool:
         """Whether it stops after the compilation (``-c``, ``-dc``, ``-cubin``, ``-fatbin``, ``-ptx``)."""
         return not _COMPILES.isdisjoint(self.words)
-
-    @property
-    def options(self) -> list[str]:
-        """Options without files, folders and targets."""
-        kept = []
-        for before, word in pairwise(self.words):
-            valued = _OF_PLACES.match(before) and not word.startswith("-")
-            if not (valued or _OF_PLACES.match(word) or word in (*self.sources, self.output)):
-                kept.append(word)
-        return kept
 
 
 def parse(words: Sequence[str]) -> Compilation | None:

@@ -25,13 +25,7 @@ def units(build: BuildRecord) -> Iterator[Unit]:
     """Compilations of a build that name a source."""
     for call in build.calls:
         if call.source:
-            yield Unit(
-                source=call.source,
-                object=call.object,
-                command=call.command,
-                version=call.version,
-                done=call.status == 0,
-            )
+            yield Unit(source=call.source, object=call.object, done=call.status == 0)
 
 
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:

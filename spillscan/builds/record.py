@@ -54,8 +54,6 @@ class Call(Struct, frozen=True, kw_only=True):
     """Exit status; negative: the signal that ended it; ``None``: it never ended."""
     report: str = ""
     """Standard error of the compiler."""
-    version: str = ""
-    """Release of the compiler: ``13.0.88``; empty if unknown."""
 
     @property
     def began_ns(self) -> int:
@@ -144,6 +142,11 @@ class BuildRecord(Struct, frozen=True, kw_only=True):
     """Calls in the order in which they began."""
     outputs: tuple[Output, ...] = ()
     """Outputs, smallest first, so that objects precede what is linked from them."""
+
+    @property
+    def compilations(self) -> list[Call]:
+        """Successful calls that name a source."""
+        return [each for each in self.calls if each.status == 0 and each.source]
 
     def new_in(self, output: Output) -> set[str]:
         """GPU code of an output that no successful call wrote.

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +16,6 @@ from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
 from spillscan.advice.ranking import Ranked, spill_weight
 from spillscan.builds import record
-from spillscan.builds.commands import commands
 from spillscan.builds.compilation import parse, split
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rule_docs import explanations
@@ -32,9 +32,8 @@ from spillscan.reports.words import counted, label_of
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
 
-_DATABASE = "compile_commands.json"
 _HEIGHT = 4
-"""Number of folders above an input to search for a compilation database."""
+"""Number of folders above an input to search for a run file."""
 _MOST_WAYS = 3
 """Maximum number of families with next steps in a failing output."""
 
@@ -80,13 +79,13 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         return report
     spilling = [each.worst for each in shown if each.weight and each.worst.sass is not None]
     pressures = _pressures(spilling) if spilling else {}
-    databases, tree = databases_near(asked.inputs), tree_here()
+    run_files, tree = run_files_near(asked.inputs), tree_here()
     ways = []
     for about in shown:
         finding = first[about.family]
         kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
         made = advice(about, report.launches, tree, pressures.get(id(kernel)), goal=goal)
-        source = source_of(kernel, databases) if goal.wanted in ("spills", "blocks", "launch") else ""
+        source = source_of(kernel, run_files) if goal.wanted in ("spills", "blocks", "launch") else ""
         causes, fixes = made.causes if about.weight else (), made.fixes
         if _by_callees(kernel, finding):
             causes, fixes = (_callees(kernel, report.build.kernels, names),), ()
@@ -153,11 +152,8 @@ def _has_step(kernel: Kernel, launch: Launch | None) -> bool:
     return not no_step(kernel, launch)
 
 
-def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
-    """Real paths of sources and outputs by compilation database.
-
-    Uses the run files among the inputs, else the databases near the inputs.
-    """
+def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
+    """Real paths of sources and outputs by run file: those among the inputs, else those near the inputs."""
     own = [path for path in inputs if record.is_one(path)]
     folders = dict.fromkeys([os.curdir, "build"])
     for each in inputs:
@@ -165,15 +161,12 @@ def databases_near(inputs: Sequence[str]) -> dict[str, set[str]]:
         for _ in range(_HEIGHT):
             folders[folder or os.curdir] = None
             folder = os.path.dirname(folder)
-    near = (os.path.normpath(os.path.join(folder, name)) for folder in folders for name in (_DATABASE, record.NAME))
+    near = (os.path.normpath(os.path.join(folder, record.NAME)) for folder in folders)
     found: dict[str, set[str]] = {}
     for path in own or dict.fromkeys(near):
-        if os.path.isfile(path):
-            try:
-                listed = commands(path)
-            except InputError:
-                continue
-            found[path] = {os.path.realpath(name) for each in listed for name in (each.source, each.object) if name}
+        with suppress(InputError):
+            if calls := record.read(path).compilations:
+                found[path] = {os.path.realpath(name) for each in calls for name in (each.source, each.object) if name}
     return found
 
 
@@ -198,7 +191,7 @@ def commands_for(
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
     able = bool(source) and _can_try(kernel, source)
     if able and not tried and "-" not in inputs and _has_step(kernel, launch):
-        leading = inputs if source_of(kernel, databases_near(inputs)) else asked.inputs
+        leading = inputs if source_of(kernel, run_files_near(inputs)) else asked.inputs
         words = ["advise", *leading, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
         yield shlex.join(["spillscan", *words])
     if able:
@@ -231,10 +224,10 @@ def _called(kernel: Kernel, names: Names) -> str:
     return names.argument(kernel.named_by)
 
 
-def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
-    """What to compile the kernel from: a command, a compilation database or a source; empty if unknown.
+def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
+    """What to compile the kernel from: a command, a run file or a source; empty if unknown.
 
-    The command from the kernel's log that made it, else the database with its source or object, else its source if that
+    The command from the kernel's log that made it, else the run file with its source or object, else its source if that
     is readable and needs no options.
     """
     named = [kernel.source, kernel.key.unit]
@@ -249,7 +242,7 @@ def source_of(kernel: Kernel, databases: Mapping[str, set[str]]) -> str:
             return command
     files = [*named[:2], *(origin.input for origin in kernel.origins), *named[2:]]
     own = {os.path.realpath(file) for file in files if file}
-    for path, compiled in databases.items():
+    for path, compiled in run_files.items():
         if own & compiled:
             return path
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")

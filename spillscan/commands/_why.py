@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair])
-    found = growths(pairs, builds[0], builds[1], code)
+    found = growths(pairs, code)
     reports = [_Report(names.of(each.after.named_by), each) for each in found]
     _answers.answer(
         forms,

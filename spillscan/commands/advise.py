@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
     live = fetch.pressures_of(each.worst for each in shown)
-    tree, databases, asked = tree_here(), _offers.databases_near(inputs), _offers.Asked.by(arguments, inputs)
-    sources = {id(each): _offers.source_of(each.worst, databases) for each in shown}
+    tree, run_files, asked = tree_here(), _offers.run_files_near(inputs), _offers.Asked.by(arguments, inputs)
+    sources = {id(each): _offers.source_of(each.worst, run_files) for each in shown}
     made_of = _trying.trials_of(arguments, [(each.worst, sources[id(each)]) for each in shown], launches)
     trials = dict(zip(map(id, shown), made_of, strict=False))
     given = []

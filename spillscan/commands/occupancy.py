@@ -234,8 +234,8 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     shown = entries[: _options.rows_of(arguments)]
     code = fetch.pressures_of(kernel for kernel in shown if sum(kernel.spills or ()))
 
-    databases = _offers.databases_near(inputs) if vars(arguments)["try"] else {}
-    wanted = [(kernel, _offers.source_of(kernel, databases)) for kernel in shown] if vars(arguments)["try"] else []
+    run_files = _offers.run_files_near(inputs) if vars(arguments)["try"] else {}
+    wanted = [(kernel, _offers.source_of(kernel, run_files)) for kernel in shown] if vars(arguments)["try"] else []
     trials = dict(zip(map(id, shown), _trying.trials_of(arguments, wanted, policy), strict=False))
 
     def text(style: Style) -> Iterator[str]:

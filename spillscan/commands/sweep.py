@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="PTX file, CUDA source, quoted nvcc command, or with --kernel: compile_commands.json or a run file",
+        help="PTX file, CUDA source, quoted nvcc command, or a run file (with --kernel)",
     )
     default = "default: the limits at which one more warp fits"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")

@@ -25,10 +25,6 @@ class Unit(Struct, frozen=True, kw_only=True):
     """First source, relative to spillscan's working directory; empty if unknown."""
     object: str = ""
     """File that it writes, likewise; empty if unknown."""
-    command: tuple[str, ...] = ()
-    """Command line, with response files expanded; empty if unknown."""
-    version: str = ""
-    """Compiler release, as the compiler reports it: ``13.0.88``; empty if unknown."""
     done: bool = False
     """Whether it ended well."""
 
@@ -240,9 +236,8 @@ class Build(Struct, frozen=True, kw_only=True):
 
     @property
     def toolkits(self) -> tuple[str, ...]:
-        """Compiler releases that made the build, oldest first, as far as commands or code name them: ``13.0.88``."""
-        found = {unit.version for unit in self.units}
-        found |= {kernel.sass.maker.version for kernel in self.kernels if kernel.sass and kernel.sass.maker}
+        """Compiler releases that made the build, oldest first, as far as code names them: ``13.0.88``."""
+        found = {kernel.sass.maker.version for kernel in self.kernels if kernel.sass and kernel.sass.maker}
         whole = (each for each in found if each and not any(other.startswith(f"{each}.") for other in found))
         return tuple(sorted(whole, key=symbols.natural))
 

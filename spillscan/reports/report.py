@@ -199,8 +199,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         from spillscan.judging.compare.causes import growths
 
         pairs = [(each.before, each.after) for each in self.grown[:most] if each.before and each.after]
-        found = growths(pairs, self.base or self.build, self.build, self.details.code)
-        return [each for each in found if each.causes]
+        return [each for each in growths(pairs, self.details.code) if each.causes]
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.advice.families import advice
 from spillscan.advice.ranking import ranked
-from spillscan.builds.commands import commands
+from spillscan.builds.record import NAME, read
 from spillscan.cli import main
 from spillscan.judging.places import Tree
 from spillscan.model.code import SassStats
@@ -68,11 +68,11 @@ def test_no_path_is_broken_in_a_narrow_terminal(
 
 def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
-    entry = {"directory": str(tmp_path), "file": "k.cu", "command": "nvcc -c k.cu -o k.cubin", "output": "k.cubin"}
-    (tmp_path / "compile_commands.json").write_text(json.dumps([entry]))
+    known = call(tmp_path, ["nvcc", "-c", "k.cu", "-o", "k.cubin"], sources=("k.cu",), wrote=("k.cubin",))
+    run_file(tmp_path / NAME, known)
     assert main(["advise", str(tmp_path / "k.cubin"), "--top", "1"]) == 0
     said = capsys.readouterr().out
-    assert f"spillscan sweep {tmp_path}/compile_commands.json --kernel array_and_spills --arch sm_80" in said
+    assert f"spillscan sweep {tmp_path}/{NAME} --kernel array_and_spills --arch sm_80" in said
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = run_file(tmp_path / "any.json", call(tmp_path, command, report=report))
     assert main(["advise", str(path), "--top", "1"]) == 0
     assert f"spillscan sweep {path} --kernel" in " ".join(capsys.readouterr().out.split())
-    (kept,) = commands(str(path))
-    assert (kept.words, kept.source, kept.folder) == (command, str(source), str(tmp_path))
+    (kept,) = read(str(path)).compilations
+    assert (kept.command, kept.source, kept.folder) == (command, str(source), str(tmp_path))
 
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:

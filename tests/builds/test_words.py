@@ -18,11 +18,8 @@ ROWS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "words.yaml").rea
 
 
 @pytest.mark.parametrize("line", ROWS["compilers"])
-def test_what_a_compiler_is_asked_for(line: str) -> None:
-    made = compilation.parse(line.split())
-    asks = [made.tool, *made.options] if made else [""]
-    found = {"machine_code": compilation.makes_machine_code(line.split()), "asks": asks}
-    assert found == ROWS["compilers"][line]
+def test_commands_that_make_machine_code(line: str) -> None:
+    assert compilation.makes_machine_code(line.split()) is ROWS["compilers"][line]
 
 
 @pytest.mark.parametrize("line", ROWS["steps"])

@@ -6,7 +6,6 @@ of the program. ``tests/reading`` has the families of logs and dumps.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,18 +57,6 @@ def _scan(name: str, size: int, made: Callable[[int], str]) -> Family:
     return Family(f"scan {name}", size, {name: made})
 
 
-def _build(name: str, size: int, made: Callable[[int], str]) -> Family:
-    return Family("scan build", size, {f"build/{name}": made, "build/a.log": lambda _: LOG})
-
-
-def _commands(command: str) -> str:
-    return json.dumps([{"directory": "/", "file": "a.cu", "command": command}])
-
-
-def _doubled(times: int) -> str:
-    return "a0 = xx\n" + "".join(f"a{at + 1} = $a{at}$a{at}\n" for at in range(times))
-
-
 def _entry(pattern: str) -> str:
     return f"kernels:\n- {{match: '{pattern}', max_registers: 3}}\n"
 
@@ -86,14 +73,6 @@ FAMILIES: dict[str, Family] = {
     "entries of PTX without an end": _scan("a.ptx", 40_000, lambda n: PTX + ".entry a\n" * n),
     "products in a line": _scan("a.ttir", 5_000, lambda n: TTIR + "tt.dot " * n),
     "stores in a line": _scan("a.ttir", 5_000, lambda n: TTIR + "tt.store : tensor<" * n),
-    "a command of one word": _build("compile_commands.json", 100_000, lambda n: _commands(f"nvcc -c a.cu -D{'x' * n}")),
-    "a deep path": _build("compile_commands.json", 40_000, lambda n: _commands(f"nvcc -c a.cu -o {'a/' * n}a.o")),
-    "half a character": _build("compile_commands.json", 1, lambda n: _commands("nvcc -c a.cu -o a\ud800.o")),
-    "variables that double": _build("build.ninja", 8, lambda n: _doubled(n) + f"build $a{n}: cu a.cu\n"),
-    "a long variable again and again": _build(
-        "build.ninja", 4_000, lambda n: f"v = {'x' * n}\n" + "build $v.o: cu a.cu\n" * n
-    ),
-    "a file that includes itself": _build("build.ninja", 5_000, lambda n: "x = 1\n" * n + "include build.ninja\n"),
     **{
         f"{what} of many digits": _scan("a.sass", 1_500, lambda n, at=at: SASS.replace(at, at[:-1] + "9" * n, 1))
         for what, at in {"an arch": "sm_90", "a register": "R2", "a slot": "0x8", "an address": "0000"}.items()

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
+from spillscan.builds.record import NAME
 from spillscan.model.local import LocalAccess
+from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, run, sized
 from tests.reporting import payload_of
 
@@ -137,8 +139,8 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
     for folder, name in (("lib", "a.log"), ("out", "other.log")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text(HEAD.read_text().replace("gemm", "gemm" if name == "a.log" else "mmeg"))
-    known = {"directory": str(tmp_path), "command": "nvcc -c a.cu -o lib/a.log", "file": "a.cu", "output": "lib/a.log"}
-    (tmp_path / "out" / "compile_commands.json").write_text(json.dumps([known]))
+    known = call(tmp_path, ["nvcc", "-c", "a.cu", "-o", "lib/a.log"], sources=("a.cu",), wrote=("lib/a.log",))
+    run_file(tmp_path / "out" / NAME, known)
     said = spillscan(tmp_path, f"spillscan check {inputs}")[1]
     assert f"next   spillscan advise {inputs} --kernel" in said
 

@@ -24,7 +24,6 @@ from typing import NamedTuple
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import AS_IS, FIRST_WITH_MAXNREG, Setting, release
 from spillscan.advice.sweep.units import Unit, tool
-from spillscan.builds.commands import version_of
 from spillscan.output.errors import InputError
 
 _TIMEOUT_SECONDS = 600
@@ -36,6 +35,7 @@ _HEADER = (
     )
 )
 LIMIT = re.compile(r"--?maxrregcount[= ](\d+)")
+_VERSION = re.compile(rb"\bV(\d+(?:\.\d+)+)")
 _VARIABLE = re.compile(r"\$(\w+)")
 _ERROR = re.compile("error|fatal", re.IGNORECASE)
 _Words = list[str]
@@ -93,7 +93,8 @@ class Module:
                 self._preprocessed(self._words, folder / "marked")
                 self._marked = folder / "marked"
         self.kernels = ptx.kernels(self.text)
-        self.version = version_of(self._ptxas[0])
+        found = _VERSION.search(_run([self._ptxas[0], "--version"], "", dict(os.environ)))
+        self.version = found[1].decode() if found else ""
         """Release of ptxas, such as ``13.0.88``."""
 
     @property
@@ -273,14 +274,15 @@ def _made(step: Sequence[str]) -> _Words:
 
 
 def _run(command: Sequence[str], folder: str, environment: dict[str, str]) -> bytes:
-    """Run a program and return its standard error. Raises FailedError if it fails."""
+    """Run a program and return what it prints. Raises FailedError if it fails."""
     try:
         done = subprocess.run(
             command,
             cwd=folder or None,
             env=environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             timeout=_TIMEOUT_SECONDS,
             check=False,
         )
@@ -289,7 +291,7 @@ def _run(command: Sequence[str], folder: str, environment: dict[str, str]) -> by
     except OSError as error:
         raise FailedError(f"{command[0]}: {error.strerror}") from None
     if done.returncode:
-        lines = (done.stderr + done.stdout).decode(errors="replace").strip().splitlines()
+        lines = done.stdout.decode(errors="replace").strip().splitlines()
         why = next(filter(_ERROR.search, lines), lines[-1] if lines else f"exit status {done.returncode}")
         raise FailedError(f"{_tool(command)}: {why.strip()}")
-    return done.stderr
+    return done.stdout

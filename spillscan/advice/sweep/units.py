@@ -5,22 +5,19 @@ from __future__ import annotations
 import glob
 import importlib.util
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spillscan.builds.commands import Command, commands, is_database
-from spillscan.builds.compilation import Compilation, parse
+from spillscan.builds import record
+from spillscan.builds.compilation import parse
 from spillscan.model.patterns import matches
-from spillscan.model.symbols import short_name
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
 from spillscan.reading import pipeline
 
 NO_PTXAS = "put a toolkit's bin on the PATH, set CUDA_HOME, or pip install 'spillscan[sweep]'"
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Unit(NamedTuple):
@@ -42,12 +39,11 @@ class Unit(NamedTuple):
 def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Unit]:
     """Units named by an argument of the command.
 
-    From a list of compilations (``compile_commands.json``, a run file), selects those whose objects, or else sources,
-    contain kernels that match ``globs``. ``archs``: archs for a plain source. Raises :class:`~spillscan.SpillscanError`
-    if nothing can be compiled.
+    Of a run file, those with kernels that match ``globs``. ``archs``: archs for a plain source. Raises
+    :class:`~spillscan.SpillscanError` if nothing can be compiled.
     """
-    if is_database(text):
-        return _listed(text, [each for each in commands(text) if _by_nvcc(each.words)], globs)
+    if record.is_one(text):
+        return _recorded(text, globs)
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
     if not os.path.isfile(text):
@@ -72,45 +68,28 @@ def tool(name: str) -> str:
     raise UsageError("no ptxas found", NO_PTXAS)
 
 
-def _listed(path: str, listed: Sequence[Command], globs: Sequence[str]) -> list[Unit]:
-    if not globs and len(listed) > 1:
-        raise UsageError(f"{path} lists {count(len(listed), 'source')}", "choose kernels with --kernel GLOB")
-    chosen = listed if len(listed) == 1 else [each for each in listed if _may_hold(each, globs)]
-    found = [_of_words(each.words, each.folder, each.source) for each in chosen]
-    if not found:
-        built = sum(os.path.isfile(each.object) for each in listed)
-        raise InputError(
-            f"no source in {path} is known to contain {' or '.join(globs)}",
-            f"{built:,} of {count(len(listed), 'object')} are built, and show which kernels they contain",
-        )
-    return found
+def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
+    calls = [each for each in record.read(path).compilations if _nvcc(each.command)]
+    if not globs and len(calls) > 1:
+        raise UsageError(f"{path} lists {count(len(calls), 'source')}", "choose kernels with --kernel GLOB")
+    kernels = [each for each in pipeline.scan(path).kernels if any(matches(each, glob) for glob in globs)]
+    files = {each.key.unit for each in kernels} | {origin.input for each in kernels for origin in each.origins}
+    chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]
+    if not chosen:
+        wanted = " or ".join(globs) or "a kernel"
+        raise InputError(f"no compilation in {path} is known to contain {wanted}", "pass its nvcc command, quoted")
+    return [Unit(each.source, _nvcc(each.command), each.folder) for each in chosen]
 
 
-def _of_words(words: Sequence[str], folder: str = "", source: str = "") -> Unit:
+def _of_words(words: Sequence[str]) -> Unit:
     """Unit of a command, whose words are kept unchanged, including response files."""
-    found = _by_nvcc(words)
-    if found is None:
+    if not (own := _nvcc(words)):
         raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
-    return Unit(source or found.source or words[-1], found.words, folder)
+    made = parse(own)
+    return Unit(made.source if made and made.source else own[-1], own)
 
 
-def _by_nvcc(words: Sequence[str]) -> Compilation | None:
+def _nvcc(words: Sequence[str]) -> tuple[str, ...]:
+    """nvcc and its arguments, without launchers such as ccache; empty if the command does not call nvcc."""
     found = parse(words)
-    return found if found is not None and found.tool == "nvcc" else None
-
-
-def _may_hold(command: Command, globs: Sequence[str]) -> bool:
-    """Whether the object contains one of the kernels or, without an object, the source mentions one."""
-    if os.path.isfile(command.object):
-        try:
-            kernels = pipeline.scan(command.object).kernels
-        except InputError:
-            kernels = ()
-        if kernels:
-            return any(matches(kernel, glob) for kernel in kernels for glob in globs)
-    try:
-        with open(command.source, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return False
-    return any(max(_WORD.findall(short_name(glob)), key=len, default="") in text for glob in globs)
+    return found.words if found is not None and found.tool == "nvcc" else ()

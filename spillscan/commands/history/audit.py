@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="file, folder, glob or URL (s3://, gs://, hf://, https://); compile_commands.json: its CUDA objects",
+        help="file, folder, glob or URL (s3://, gs://, hf://, https://)",
     )
     about = "name of the build; a date in it, or a commit or tag of the current git repository, also sets its date"
     parser.add_argument("--label", required=True, metavar="NAME", help=about)

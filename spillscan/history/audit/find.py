@@ -1,6 +1,6 @@
 """Expand the audit's folders, patterns and URLs to items, each file once.
 
-Opens no files except run files and ``compile_commands.json``.
+Opens no files except run files.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from spillscan.builds import commands, record
+from spillscan.builds import record
 from spillscan.history.audit import stores
 from spillscan.history.audit.messages import FileOutcome, Item
 from spillscan.output.errors import InputError, SpillscanError, UsageError
 from spillscan.output.files import DRAFT
 from spillscan.output.git import git
+from spillscan.reading.inputs.own_files import outputs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Found(NamedTuple):
     below: str
     """Path below the input that contains the file, with ``/``."""
     top: str = ""
-    """Folder that was searched; empty for a file that the user named."""
+    """Folder that was searched, or run file with its outputs; empty for another file that the user named."""
     size_bytes: int = 0
     """Size of the file, following links."""
     identity: tuple[int, int] = (0, 0)
@@ -72,9 +73,9 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     """Files at or below ``inputs``, sorted by name, and the skipped or missing ones with the reason.
 
     A file with several names (links) is taken once, under the first name that is not a symbolic link. A folder with a
-    run file is read together, since run file, object and library contain the same kernels. ``into`` is the dataset's
-    folder, which is no input. Raises :class:`~spillscan.SpillscanError` for an input that does not exist or that no
-    driver opens.
+    run file is read together, as is a run file with its outputs, since all contain the same kernels. ``into`` is the
+    dataset's folder, which is no input. Raises :class:`~spillscan.SpillscanError` for an input that does not exist or
+    that no driver opens.
     """
     items: dict[str, Item] = {}
     tops: dict[str, str] = {}
@@ -98,14 +99,8 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 uri = stores.shown(each.url)
                 item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
                 admit(item, each.below, each.size_bytes)
-        elif commands.is_database(path := given.removeprefix("file://")):
-            for command in commands.commands(path):
-                uri = command.object or command.source
-                if os.path.lexists(command.object):
-                    files += local_files(command.object, selection, into)
-                else:
-                    missing = f"{uri}, listed in {given}, is not built"
-                    left.append(FileOutcome(label=label, uri=uri, state="failed", reason=missing))
+        elif record.is_one(path := given.removeprefix("file://")):
+            files += (_found(each, os.path.basename(each), path) for each in (path, *outputs_of(path)))
         else:
             files += local_files(path, selection, into)
     seen: set[tuple[int, int]] = set()
@@ -123,7 +118,8 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
             tops[file.path] = file.top
             item = Item(uri=file.path, path=os.path.abspath(file.path), size_bytes=file.size_bytes)
             admit(item, file.below, file.size_bytes)
-    recorded = {top for uri in items if (top := tops.get(uri)) and uri.endswith(".json") and record.is_one(uri)}
+    listed = ((uri, tops[uri]) for uri in items if tops.get(uri))
+    recorded = {top for uri, top in listed if uri == top or (uri.endswith(".json") and record.is_one(uri))}
     together = (
         replace(items[uri], together=top) if (top := tops.get(uri, "")) in recorded else items[uri]
         for uri in sorted(items)

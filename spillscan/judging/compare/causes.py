@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
 
-from spillscan.builds.compilation import parse
 from spillscan.judging.compare.metrics import moved
-from spillscan.model import Build, Kernel
+from spillscan.model import Kernel
 from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker
 from spillscan.model.findings import Moved, moved_bounds
 from spillscan.model.local import SourceLine
@@ -56,14 +55,13 @@ class Cause(Struct, frozen=True, kw_only=True):
 class Growth:
     """Comparison of one kernel before and after: causes, unknowns, and values live at the peak.
 
-    ``codes``: code of both kernels, if it could be read; ``made``: makers, if more is known than code records.
+    ``codes``: code of both kernels, if it could be read.
     """
 
-    def __init__(self, before: Kernel, after: Kernel, codes: Codes = (None, None), made: Makers = (None, None)) -> None:
+    def __init__(self, before: Kernel, after: Kernel, codes: Codes = (None, None)) -> None:
         self.before, self.after, self.codes = before, after, codes
         old, new = codes
-        if made[0] is None or made[1] is None or made[0].tool != made[1].tool:  # no options that can be compared
-            made = _own(before), _own(after)
+        made = _maker(before), _maker(after)
         self.causes = [*_limits(before, after, *made), *_tools(*made), *_arrays(before, after)]
         """Known differences, the most important first."""
         if old and new:
@@ -96,30 +94,13 @@ class Growth:
             yield f"more of them written at: {_listed(self.at_peak)}"
 
 
-def growths(
-    pairs: Iterable[tuple[Kernel, Kernel]], base: Build, head: Build, code: Mapping[int, Pressure]
-) -> Iterator[Growth]:
+def growths(pairs: Iterable[tuple[Kernel, Kernel]], code: Mapping[int, Pressure]) -> Iterator[Growth]:
     """Comparison of each pair of kernels; ``code``: by the ``id`` of the kernel."""
-    made = makers(base), makers(head)
     for before, after in pairs:
-        yield Growth(before, after, (code.get(id(before)), code.get(id(after))), (made[0](before), made[1](after)))
+        yield Growth(before, after, (code.get(id(before)), code.get(id(after))))
 
 
-def makers(build: Build) -> Callable[[Kernel], Maker | None]:
-    """Function for the maker of a kernel of ``build``, from the command of its unit, else from its code."""
-    units, unit_of = {unit.name: unit for unit in build.units if unit.command}, build.unit_names()
-
-    def maker(kernel: Kernel) -> Maker | None:
-        unit = units.get(unit_of(kernel))
-        made = parse(unit.command) if unit else None
-        if unit is None or made is None:
-            return _own(kernel)
-        return Maker(tool=made.tool, version=unit.version, options=" ".join(made.options))
-
-    return maker
-
-
-def _own(kernel: Kernel) -> Maker | None:
+def _maker(kernel: Kernel) -> Maker | None:
     return kernel.sass.maker if kernel.sass else None
 
 
@@ -131,7 +112,7 @@ def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
         which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
         yield f"which lines grew: compile {which} with -lineinfo"
     if not all(made):
-        yield "toolkit and options of both builds: cubins of CUDA 13 and later and what `spillscan run` keeps name both"
+        yield "toolkit and options of both builds: cubins of CUDA 13 and later name both"
 
 
 def _limits(before: Kernel, after: Kernel, old: Maker | None, new: Maker | None) -> Iterator[Cause]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
 
 from spillscan.advice.sweep.units import Unit, units
+from spillscan.builds.record import Call
 from spillscan.output.errors import SpillscanError
+from tests.builds.made import call, run_file
 
 
 @pytest.mark.parametrize(
@@ -29,22 +30,33 @@ def test_commands_stay_as_they_are(
     assert units(command, []) == [Unit(path, tuple(shlex.split(words)))]
 
 
-def test_listed_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source is chosen by the kernels that it mentions; its command runs in its own folder."""
+@pytest.mark.parametrize(
+    ("glob", "chosen", "why"),
+    [
+        ("first*", "one", ""),
+        ("_Z6secondPf", "two", ""),
+        ("", "", "lists 2 sources"),
+        ("third", "", "no compilation in a run is known to contain third"),
+    ],
+)
+def test_recorded_commands(glob: str, chosen: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is chosen by the kernels that it reported; its command runs in its own folder."""
     monkeypatch.chdir(tmp_path)
-    for name in ("one", "two"):
-        Path(f"{name}.cu").write_text(f"__global__ void {name}() {{}}")
-    listed = [
-        {"directory": str(tmp_path), "command": f"nvcc -Iinc -c {name}.cu -o {name}.o", "file": f"{name}.cu"}
-        for name in ("one", "two")
-    ]
-    Path("compile_commands.json").write_text(json.dumps(listed))
-    (unit,) = units("compile_commands.json", ["two*"])
-    assert (unit.path, unit.words[:3]) == ("two.cu", ("nvcc", "-Iinc", "-c"))
-    assert Path(unit.folder).resolve() == tmp_path.resolve()
-    for globs, why in (([], "lists 2 sources"), (["three"], "no source")):
+    run_file(Path("a run"), *(_call(tmp_path / "build", *each) for each in (("one", "first"), ("two", "second"))))
+    if why:
         with pytest.raises(SpillscanError, match=why):
-            units("compile_commands.json", globs)
+            units("a run", [glob] if glob else [])
+    else:
+        words = f"/cuda/bin/nvcc -Iinc -c {chosen}.cu -o {chosen}.o"
+        found = units("a run", [glob])
+        assert found == [Unit(f"build/{chosen}.cu", tuple(words.split()), str(tmp_path / "build"))]
+
+
+def _call(folder: Path, name: str, kernel: str) -> Call:
+    report = f"ptxas info    : Compiling entry function '_Z{len(kernel)}{kernel}Pf' for 'sm_80'\n"
+    report += "ptxas info    : Used 8 registers\n"
+    words = f"ccache /cuda/bin/nvcc -Iinc -c {name}.cu -o {name}.o"
+    return call(folder, words.split(), sources=(f"{name}.cu",), wrote=(f"{name}.o",), report=report)
 
 
 @pytest.mark.parametrize(
@@ -54,17 +66,3 @@ def test_listed_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_refused(text: str, why: str) -> None:
     with pytest.raises(SpillscanError, match=why):
         units(text, [])
-
-
-@pytest.mark.parametrize(("glob", "chosen"), [("_Z3twoILi8EEvPf", "two.cu"), ("two<8*>", "two.cu"), ("one", "one.cu")])
-def test_a_kernel_without_an_object_is_found_by_its_name(
-    glob: str, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("one.cu").write_text("__global__ void one() {}")
-    Path("two.cu").write_text("template <int N> __global__ void two(float* a) {}")
-    listed = [
-        {"directory": ".", "command": f"nvcc -c {name} -o {name}.o", "file": name} for name in ("one.cu", "two.cu")
-    ]
-    Path("compile_commands.json").write_text(json.dumps(listed))
-    assert [each.path for each in units("compile_commands.json", [glob])] == [chosen]

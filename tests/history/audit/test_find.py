@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from spillscan.builds.pieces import pieces
+from spillscan.builds.record import Output
 from spillscan.history.audit.find import Selection, find
 from spillscan.history.audit.messages import MOST_BYTES, MOST_FILES, Item, dealt
 from spillscan.history.audit.stores import shown
 from spillscan.output.errors import InputError, UsageError
+from tests.builds.made import run_file
 
 
 @pytest.fixture
@@ -140,32 +142,14 @@ def test_batches_hold_each_file_once_large_ones_first() -> None:
     assert len(parts) < 110
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_compile_commands_name_objects(inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of CUDA code; one that is not built is not passed over."""
+def test_a_run_file_is_read_with_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    where = tmp_path / "build" if inside else Path("build")
-    Path("build").mkdir()
-    Path("build/a.o").write_bytes(b"x")
-    entries = [
-        {"directory": str(where) if inside else ".", "command": f"nvcc -c /src/{name}.cu -o {name}.o", "file": "x.cu"}
-        for name in "ab"
-    ]
-    entries.append({"directory": "/", "arguments": ["g++", "-c", "c.cpp", "-o", "c.o"], "file": "c.cpp"})
-    Path("build/compile_commands.json").write_text(json.dumps(entries))
-    items, left = find(["build/compile_commands.json"], "v1", Selection(), "data")
-    assert [item.uri for item in items] == ["build/a.o"]
-    assert [(each.uri, each.state) for each in left] == [("build/b.o", "failed")]
-    for text, message in (
-        ("[]", "has no CUDA source among 0 entries"),
-        ("{", "is not a compilation database"),
-        ("{}", "is not a compilation database"),
-        ('[{"directory": 1}]', r"Expected `str`, got `int` - at `\$\[0\].directory`"),
-        ('[{"directory": ".", "file": "x.cu", "command": "nvcc \\\\u0000"}]', "is not a compilation database: a NUL"),
-    ):
-        Path("build/compile_commands.json").write_text(text)
-        with pytest.raises(InputError, match=message):
-            find(["build/compile_commands.json"], "v1", Selection(), "data")
+    Path("a.o").write_bytes(b"\x50\xed\x55\xba\1\0\x10\0" + bytes(8))
+    output = Output(path=str(tmp_path / "a.o"), entry=(0, 0, 0), pieces=pieces("a.o"))
+    run_file(Path("a run"), outputs=(output,))
+    items, left = find(["a run"], "v1", Selection(), "data")
+    assert [(item.uri, item.together) for item in items] == [("a run", "a run"), ("a.o", "a run")]
+    assert not left
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.commands._baseline import Gate, others_than
 from spillscan.judging.baseline.file import parse, text_of
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel
-from spillscan.model.build import Unit
+from spillscan.model.code import Maker, SassStats
 from spillscan.reports.report import Report
 from tests.conftest import FIXTURES, run
 from tests.judging.baseline.support import build, kernel, written
@@ -68,17 +70,20 @@ def test_replaced_kernels_are_listed(tmp_path: Path) -> None:
 )
 def test_another_toolkit_is_noted(recorded: tuple[str, ...], now: tuple[str, ...], others: list[str]) -> None:
     assert others_than(recorded, now) == others
-    of, after = (
-        Build(kernels=(kernel(),), units=tuple(Unit(version=each) for each in found)) for found in (recorded, now)
-    )
+    of, after = (_made_by(found) for found in (recorded, now))
     gate = Gate("b.jsonl", parse(text_of(written(of)), "b.jsonl"), Policy())
     notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
     assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
 
 
 def test_releases_are_reported_once() -> None:
-    units = tuple(Unit(version=each) for each in ("12.6", "", "12.6.85", "9.0", "12.6.85"))
-    assert Build(units=units).toolkits == ("9.0", "12.6.85")
+    assert _made_by(("12.6", "", "12.6.85", "9.0", "12.6.85")).toolkits == ("9.0", "12.6.85")
+
+
+def _made_by(releases: Sequence[str]) -> Build:
+    makers = [Maker(tool="ptxas", version=each, options="") for each in releases]
+    codes = [SassStats(instructions=1, code_bytes=16, opcodes=(), maker=each) for each in makers]
+    return build(kernel(), *(replace(kernel(f"k{number}"), sass=each) for number, each in enumerate(codes)))
 
 
 def test_a_selection_is_compared_alone(tmp_path: Path) -> None:

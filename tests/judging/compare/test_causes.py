@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from spillscan.cli import main
-from spillscan.judging.compare.causes import Growth, Kind, makers, more_at_peak
-from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
-from spillscan.model.build import Unit
+from spillscan.judging.compare.causes import Growth, Kind, more_at_peak
+from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import Maker, SassStats
 from spillscan.model.local import Group, LocalTraffic, SourceLine
 from spillscan.reading.binary.pressure import Pressure
@@ -124,28 +123,6 @@ def test_unknowns() -> None:
     heads = ["live registers, and which lines grew", "toolkit and options of both builds"]
     assert [each.split(":")[0] for each in found.unknown] == heads
     assert found.causes == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("nvcc -c k.cu -o k.o", "nvcc -maxrregcount 48 -c k.cu -o k.o", ["-maxrregcount none → 48"]),
-        ("nvcc -I a -c a/k.cu -o a/k.o", "nvcc -use_fast_math -Ib -c b/k.cu", ["options none → -use_fast_math"]),
-        ("nvcc -gencode arch=compute_80,code=sm_80 -O1 -c k.cu", "ccache nvcc -arch sm_80 -O1 -c k.cu", []),
-        ("nvcc -O1 -c k.cu", "clang++ -c k.cu", []),
-        ("nvcc -O1 -c k.cu", "", []),
-    ],
-)
-def test_options_of_the_commands_are_compared_where_one_tool_compiled_both(
-    old: str, new: str, expected: list[str]
-) -> None:
-    bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage(), source="k.cu")
-    units = [Unit(source="k.cu", command=tuple(words.split())) for words in (old, new)]
-    first, second = (makers(Build(kernels=(bare,), units=(unit,)))(bare) for unit in units)
-    found = Growth(bare, bare, made=(first, second))
-    assert [each.evidence for each in found.causes] == expected
-    compared = first is not None and second is not None and first.tool == second.tool
-    assert any("toolkit" in each for each in found.unknown) != compared
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
