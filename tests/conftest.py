@@ -24,6 +24,7 @@ from spillscan.model import Issue, Kernel, Reading
 from spillscan.model.serialize import issue_json, kernel_json, text
 from spillscan.reading import logs as buildlog
 from spillscan.reading import pipeline
+from spillscan.reading.inputs.formats import text_reader_of
 from spillscan.reading.inputs.source import Source, Stream
 from spillscan.reading.workers import processors
 from tests import forked, reference, writers
@@ -134,9 +135,7 @@ def read_log(data: bytes | str, name: str = "build.log") -> Reading:
 def read_any(path: Path) -> Reading:
     """What the reader of the file's format makes of it."""
     with Source(str(path)).open() as stream:
-        reader = pipeline.reader_for(stream.head())
-        assert reader is not None
-        return reader.read(stream, path.name)
+        return pipeline.read_by(text_reader_of(stream.head()), stream, path.name)
 
 
 def record(kernel: Kernel) -> dict[str, Any]:

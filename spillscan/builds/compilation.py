@@ -11,8 +11,6 @@ HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 """Suffixes of sources without device code, unless an option says otherwise."""
 SOURCES = (".cu", ".ptx", ".cubin", *HOST_SOURCES)
 """Suffixes of files that a CUDA compiler or linker reads."""
-OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
-"""Suffixes of files that compilers write."""
 
 _TOOL = re.compile(r"(nvcc|clang|ptxas|nvlink)(?:\+\+)?(?:-\d+)?(?:\.exe)?$")
 _REPORT = re.compile(

@@ -25,8 +25,9 @@ from spillscan.output.terminal import Progress, complain
 from spillscan.reading.binary.records import damages
 from spillscan.reading.binary.size_accounting import weigh
 from spillscan.reading.binary.window import DEFAULT
+from spillscan.reading.inputs.formats import kind_of_binary
 from spillscan.reading.inputs.paths import expand
-from spillscan.reading.inputs.source import Source, kind_of_binary
+from spillscan.reading.inputs.source import Source
 from spillscan.reports import sizes as size_report
 from spillscan.reports.sizes import Duplicate, Weighed
 from spillscan.reports.table import Column, Table, of_rows

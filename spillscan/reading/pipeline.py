@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from msgspec.structs import replace
 
-from spillscan.builds.compilation import OBJECTS
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, NoBuildError
 from spillscan.output.nouns import count, listed
-from spillscan.reading.inputs import archives, paths
-from spillscan.reading.inputs.source import DEFAULT, Options, Source, Stream, kind_of_binary
+from spillscan.reading.inputs import formats, paths
+from spillscan.reading.inputs.source import DEFAULT, Options, Source, Stream
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
@@ -39,9 +39,6 @@ class Watch(Protocol):
 
 class Reader(Protocol):
     """A reader module, as checked by mypy."""
-
-    def sniff(self, head: bytes) -> bool:
-        """Whether an input that begins with ``head``, its first 64 KiB, has this format."""
 
     def read(self, stream: Stream, name: str, options: Options = ...) -> Reading:
         """Read the whole input. ``name`` is its name as given by the user."""
@@ -151,13 +148,13 @@ def _read(each: Source, options: Options, watch: Callable[[int], None] | None, s
         build = stored(reference.root, reference.label)
         stats = replace(build.stats, recognised_lines=max(1, build.stats.recognised_lines))
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
-    if not each.explicit and each.uri.endswith(OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
+    if not each.explicit and each.uri.endswith(formats.OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
         return unreadable(
             each.uri, InputError(f"{each.uri} is empty: its compilation was interrupted", "build it again")
         )
     try:
         with each.open(watch) as stream:
-            before, kind = stream.state(), kind_of_binary(stream.head())
+            before, kind = stream.state(), formats.kind_of_binary(stream.head())
             reading = contents(stream, each.uri, options, named=each.explicit)
             if kind is not None and not (reading and reading.understood):
                 if each.explicit:
@@ -200,17 +197,16 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
     ``named``: whether the user named it; otherwise files usually written by hand are not read as logs. Raises
     :class:`~spillscan.InputError` if it cannot be read.
     """
-    head = stream.head()
+    reader = formats.reader_of(stream.head())
     member = partial(_member, options=options)
-    if kind_of_binary(head) is not None:
+    if reader == "binary":
         from spillscan.reading import binary
 
-        return binary.read(stream, name, options, texts=member) if binary.sniff(head) else None
-    reader = reader_for(head)
+        return binary.read(stream, name, options, texts=member)
     reading = None
-    if reader is not None and (named or not name.lower().endswith(archives.WRITTEN_BY_HAND)):
-        reading = reader.read(stream, name, options)
-    if reading is not None and (reading.understood or reader is not _text_readers()[-1]):
+    if reader and (named or not name.lower().endswith(formats.WRITTEN_BY_HAND)):
+        reading = read_by(reader, stream, name, options)
+    if not reader or (reading is not None and (reading.understood or reader != "logs")):
         return reading
 
     def others(window: Window, inner: str) -> Reading:
@@ -227,22 +223,10 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
     return reading
 
 
-def reader_for(head: bytes, *, binary: bool = False) -> Reader | None:
-    """First reader that accepts ``head``; ``None`` if none does."""
-    if not binary:
-        return next((reader for reader in _text_readers() if reader.sniff(head)), None)
-    from spillscan.reading import binary as binaries
-
-    return binaries if binaries.sniff(head) else None
-
-
-@cache
-def _text_readers() -> tuple[Reader, ...]:
-    """Readers of text, most specific first; the last accepts any."""
-    from spillscan.reading import dumps, logs
-    from spillscan.reading.inputs import own_files, ptx, sidecars
-
-    return own_files, ptx, sidecars, dumps, logs
+def read_by(reader: formats.ReaderName, stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
+    """Records that ``reader`` finds in one input."""
+    module = cast(Reader, import_module(f"spillscan.reading.{reader}"))
+    return module.read(stream, name, options)
 
 
 def _member(window: Window, name: str, options: Options) -> Reading:
@@ -251,8 +235,8 @@ def _member(window: Window, name: str, options: Options) -> Reading:
 
     try:
         with Stream(cast(BinaryIO, WindowFile(window)), name) as stream:
-            reader = reader_for(stream.head())
-            return Reading() if reader is None else reader.read(stream, name, options)
+            reader = formats.text_reader_of(stream.head())
+            return read_by(reader, stream, name, options)
     except InputError as error:
         return unreadable(name, error)
 
@@ -262,9 +246,11 @@ def _member(window: Window, name: str, options: Options) -> Reading:
 
 def build_of(reading: Reading) -> Build:
     """Build from all records, with link records, machine code and sidecars joined to their kernels."""
-    from spillscan.reading import join
+    kernels, issues = reading.kernels, list(reading.issues)
+    if reading.links or reading.functions or reading.sidecars:
+        from spillscan.reading import join
 
-    kernels, issues = join.joined(reading)
+        kernels, issues = join.joined(reading)
     known = {issue.origin for issue in issues if issue.code == "ptx-only"}  # already reported by a snapshot
     issues += (issue for issue in still_portable(reading.portable, kernels) if issue.origin not in known)
     filled = {kernel.key.unit for kernel in kernels} if reading.empty_units else set()

@@ -17,6 +17,7 @@ from spillscan.model import Reading
 from spillscan.model.code import SassFunction
 from spillscan.model.serialize import issue_json, kernel_json, sass_json, text
 from spillscan.reading import pipeline
+from spillscan.reading.inputs.formats import text_reader_of
 from spillscan.reading.inputs.source import Source, Stream
 from tests.conftest import FIXTURES, sized, stored
 from tests.reading.binary.support import scanned
@@ -81,8 +82,9 @@ def reported(file: str) -> list[Any]:
         if is_code:
             functions, issues = scanned(form, file)
             found.append(_reported(Reading(functions=[*functions], issues=issues)))
-        elif (reader := pipeline.reader_for(form[:4096])) is not None:
-            found.append(_reported(reader.read(Stream(io.BytesIO(form), file), file)))
+        else:
+            reading = pipeline.read_by(text_reader_of(form[:4096]), Stream(io.BytesIO(form), file), file)
+            found.append(_reported(reading))
     return found
 
 

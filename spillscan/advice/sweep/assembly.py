@@ -19,9 +19,9 @@ from spillscan.model import Build, Issue, Origin, Reading
 from spillscan.output.errors import InputError, UsageError
 from spillscan.reading import binary, workers
 from spillscan.reading.binary import records
-from spillscan.reading.inputs import ptx
+from spillscan.reading.inputs import formats, ptx
 from spillscan.reading.inputs.paths import expand
-from spillscan.reading.inputs.source import Source, Stream, kind_of_binary
+from spillscan.reading.inputs.source import Source, Stream
 from spillscan.reading.pipeline import build_of, still_portable
 
 _ARCH = re.compile(r"(?:sm_|compute_)?(\d+[af]?)")
@@ -97,9 +97,9 @@ def _modules(source: Source) -> Iterator[tuple[str, bytes]]:
     try:
         with source.open() as stream:
             head = stream.head()
-            if ptx.sniff(head):
+            if formats.is_ptx(head):
                 yield "", stream.read(ptx.LARGEST_BYTES)
-            elif kind_of_binary(head) is not None and binary.sniff(head):
+            elif formats.reader_of(head) == "binary":
                 yield from records.ptx_of(stream.buffer(), source.uri)
     except (InputError, OSError):
         if source.explicit:

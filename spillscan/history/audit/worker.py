@@ -19,9 +19,10 @@ from spillscan.history.audit.stores import retried
 from spillscan.model import Build, Issue, Kernel, Origin, Reading
 from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import logs, pipeline
-from spillscan.reading.inputs import codecs, source
-from spillscan.reading.inputs.source import HEAD_BYTES, Stream
-from spillscan.reading.pipeline import contents, has_images, reader_for
+from spillscan.reading.inputs import codecs
+from spillscan.reading.inputs.formats import HEAD_BYTES, kind_of_binary, reader_of
+from spillscan.reading.inputs.source import Stream
+from spillscan.reading.pipeline import contents, has_images
 
 if TYPE_CHECKING:
     from spillscan.history.dataset import Unit
@@ -238,9 +239,7 @@ def _known(run: str, root: str, label: str) -> _Known:
 
 def _may_be_read(head: bytes) -> bool:
     """Whether a remote file that begins with ``head`` is worth fetching."""
-    if codecs.codec_of(head) is not None:
-        return True
-    return reader_for(head, binary=source.kind_of_binary(head) is not None) is not None
+    return codecs.codec_of(head) is not None or reader_of(head) != ""
 
 
 def _refusal(stream: Stream) -> str:
@@ -249,13 +248,10 @@ def _refusal(stream: Stream) -> str:
     Looks at the beginning of a file, and at the sections of a binary.
     """
     head = stream.head()
-    binary = source.kind_of_binary(head) is not None
-    reader = reader_for(head, binary=binary)
-    if reader is None:
+    reader = reader_of(head)
+    if not reader or (reader == "logs" and len(head) < HEAD_BYTES and logs.silent(head)):
         return NO_OUTPUT
-    if reader is logs and len(head) < HEAD_BYTES and logs.silent(head):
-        return NO_OUTPUT
-    return NO_CODE if binary and not has_images(stream) else ""
+    return NO_CODE if reader == "binary" and not has_images(stream) else ""
 
 
 def _reading_of(stream: Stream, uri: str) -> Reading | str:
@@ -271,4 +267,4 @@ def _reading_of(stream: Stream, uri: str) -> Reading | str:
     severe = next((issue for issue in reading.issues if issue.severity != "note"), None)
     if severe is not None:
         raise InputError(f"{severe.origin or uri}: {severe.message}")
-    return NO_OUTPUT if source.kind_of_binary(stream.head()) is None else NO_CODE
+    return NO_OUTPUT if kind_of_binary(stream.head()) is None else NO_CODE

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from spillscan.reading.binary.window import Window
 
 
-def sniff(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may contain GPU machine code."""
-    from spillscan.reading.binary import containers
-
-    return containers.holds_code(head)
-
-
 def read(
     stream: Stream, name: str, options: Options = DEFAULT, *, texts: Callable[[Window, str], Reading] | None = None
 ) -> Reading:

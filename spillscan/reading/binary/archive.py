@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from spillscan.reading.binary.window import Budget, DamageError, Pages, UnopenedError, Window
-from spillscan.reading.inputs import archives, codecs
-from spillscan.reading.inputs.source import kind_of_binary
+from spillscan.reading.inputs import codecs, formats
+from spillscan.reading.inputs.formats import kind_of_binary
 
 if TYPE_CHECKING:
     import zipfile
@@ -49,8 +49,8 @@ Entry = Content | Rest | DamageError
 
 
 def kind(window: Window) -> str | None:
-    """A key of :data:`spillscan.reading.inputs.archives.KINDS`; ``None`` for anything else."""
-    return archives.kind(window.copy(0, min(window.size, archives.HEAD_BYTES), "archive"))
+    """A key of :data:`spillscan.reading.inputs.formats.KINDS`; ``None`` for anything else."""
+    return formats.kind(window.copy(0, min(window.size, formats.ARCHIVE_HEAD_BYTES), "archive"))
 
 
 def members(window: Window, budget: Budget) -> Iterator[Entry]:
@@ -59,7 +59,7 @@ def members(window: Window, budget: Budget) -> Iterator[Entry]:
         raise UnopenedError("it is a thin archive; its members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
     if form not in readers:
-        raise UnopenedError(f"not opened: {archives.KINDS[form or '']}", window.start)
+        raise UnopenedError(f"not opened: {formats.KINDS[form or '']}", window.start)
     return readers[form](window, budget)
 
 
@@ -109,7 +109,7 @@ def rest_of(window: Window, at: int) -> Rest:
 
 def _may_matter(name: str, head: bytes) -> bool:
     """Whether a member may contain code or a log."""
-    return _NAMED.search(name) is not None or not head.startswith(archives.BARREN)
+    return _NAMED.search(name) is not None or not head.startswith(formats.BARREN)
 
 
 def _stored(name: str, body: Window) -> Iterator[Content]:

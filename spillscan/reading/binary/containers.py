@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from spillscan.reading.binary import archive, elf, fatbin, host
 from spillscan.reading.binary.images import Damage, Image, Intermediate, Item, Member, Place, Repeats, Text
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
-from spillscan.reading.inputs import archives, codecs
+from spillscan.reading.inputs import codecs, formats
+from spillscan.reading.inputs.formats import kind_of_binary
 from spillscan.reading.inputs.ptx import version
-from spillscan.reading.inputs.source import kind_of_binary
 
 _PTX_HEAD_BYTES = 1024
 """Bytes of a PTX module that are searched for its version, which follows the compiler's comments."""
@@ -38,12 +38,6 @@ def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
         yield Damage(error, place)
 
 
-def holds_code(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` may contain GPU code: true unless its format rules it out."""
-    is_text, is_archive = kind_of_binary(head) is None, archive.kind(Window(head)) is not None
-    return is_text or is_archive or not head.startswith(archives.BARREN)
-
-
 def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     """Contents of a file, by the reader of its format."""
     head = window.copy(0, min(window.size, _HEAD_BYTES), "file")
@@ -57,7 +51,7 @@ def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
         yield from _entries(archive.members(window, budget), window, budget, place)
     elif window.starts(host.DOS_MAGIC) or host.is_coff_object(window):
         yield from _sections(_File(window, list(host.of_coff(window))), budget, place)
-    elif how := archives.sealed(head):
+    elif how := formats.sealed(head):
         yield Damage(UnopenedError(f"not opened: {how}", window.start), place)
     else:
         yield from _unknown(window, budget, place, is_text=kind_of_binary(head) is None)
@@ -90,7 +84,7 @@ _WRITTEN = re.compile(
 
 def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> Iterator[Item]:
     """Contents of a file without a format that is known here."""
-    by_hand = bool(place.members) and place.members[-1].lower().endswith(archives.WRITTEN_BY_HAND)
+    by_hand = bool(place.members) and place.members[-1].lower().endswith(formats.WRITTEN_BY_HAND)
     if is_text and place.depth and not by_hand:  # depth 0 is the input itself
         yield Text(window, place)
     yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
@@ -240,19 +234,19 @@ def _packed(window: Window, budget: Budget) -> int:
             begin = at - _USTAR_AT if magic == b"ustar" else at
             head = window.copy(begin, min(window.size - begin, codecs.HEAD_BYTES), "data") if begin >= 0 else b""
             codec = codecs.codec_of(head)
-            if codecs.begins(codec, head) if codec else _begins_archive(head[: archives.HEAD_BYTES]):
+            if codecs.begins(codec, head) if codec else _begins_archive(head[: formats.ARCHIVE_HEAD_BYTES]):
                 return begin
     return -1
 
 
 def _begins_archive(head: bytes) -> bool:
-    match archives.kind(head):
+    match formats.kind(head):
         case "zip":
             return head[4:5] < b"\x40" and head[5:6] == b"\0" and head[26:28] != b"\0\0"
         case "library":
             return head[66:68] == b"`\n"
         case "tar":
-            return archives.has_tar_checksum(head)
+            return formats.has_tar_checksum(head)
     return False
 
 

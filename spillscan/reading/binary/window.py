@@ -20,7 +20,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.output.nouns import count
-from spillscan.reading.inputs.mapped import Mapped
+from spillscan.reading.inputs.source import Mapped
 
 Buffer = bytes | bytearray | mmap.mmap
 """Data of a file. An mmap is searched and sliced without copying the rest."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
+from spillscan.reading.inputs.formats import HEAD_BYTES, dump_format, is_nvdisasm_json
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
     from spillscan.model.code import FunctionUsage, SassFunction
     from spillscan.reading.dumps.listing import DumpAccount
-
-DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
-
-HEAD = 1 << 16
-"""Bytes at the beginning of an input from which its format is detected."""
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 
@@ -30,11 +26,6 @@ class DumpReader(Protocol):
 
     def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
         """Functions and issues, in input order."""
-
-
-def sniff(head: bytes) -> bool:
-    """Whether ``head`` begins a disassembly or resource listing."""
-    return form_of(head) is not None
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
@@ -69,34 +60,13 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     return reading
 
 
-def form_of(head: bytes) -> DumpFormat | None:
-    """Format of an input that begins with ``head``, its first 64 KiB; ``None`` if unknown."""
-    if _is_json(head):
-        return "nvdisasm"
-    pasted = b"ptxas" not in head and re.search(rb"(?m)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", head)
-    if pasted or re.search(rb"(?m)^Resource usage:\r?$", head):
-        return "res_usage"
-    if re.search(rb"(?m)^\t\tFunction : ", head) or re.search(rb"(?m)^[ \t]*code for sm_", head):
-        return "sass"
-    if re.search(rb"(?m)^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)", head):
-        return "nvdisasm"
-    if re.search(rb"(?m)^ {8}/\*[0-9a-f]{4,}\*/ ", head):
-        return "sass" if re.search(rb"(?m)/\* 0x[0-9a-f]{16} \*/\r?$", head) else "nvdisasm"
-    return None
-
-
-def _is_json(head: bytes) -> bool:
-    """Whether ``head`` begins output of nvdisasm -json."""
-    return head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head
-
-
 def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
     """Reader for a disassembly given as chunks of any size, in bounded memory. Raises InputError if it is none."""
     chunks, head = iter(chunks), b""
-    while len(head) < HEAD and (chunk := next(chunks, b"")):
+    while len(head) < HEAD_BYTES and (chunk := next(chunks, b"")):
         head += chunk
-    whole, form = chain((head,), chunks), form_of(head[:HEAD])
-    if _is_json(head[:HEAD]):
+    whole, form = chain((head,), chunks), dump_format(head[:HEAD_BYTES])
+    if is_nvdisasm_json(head[:HEAD_BYTES]):
         message = f"{origin_name} is output of nvdisasm -json, which is not supported"
         raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
     if form == "sass":

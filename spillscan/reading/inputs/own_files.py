@@ -22,15 +22,9 @@ LARGEST_RUN_BYTES = 1 << 30
 LARGEST_SNAPSHOT_BYTES = 1 << 32
 """Largest snapshot read, about four million kernels; snapshots are read whole."""
 
-_BEGINNING = re.compile(rb'\s*\{\s*"schema_version"\s*:')
-_OF_CHANGES = re.compile(_BEGINNING.pattern + rb'\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"changes"\s*:')
+_OF_CHANGES = re.compile(rb'\s*\{\s*"schema_version"\s*:\s*\d+\s*,\s*"tool_version"\s*:\s*"[^"]*"\s*,\s*"changes"\s*:')
 
 _ARCH = re.compile(r"sm_")
-
-
-def sniff(head: bytes) -> bool:
-    """Whether ``head`` begins a run file, or a JSON object with a schema version."""
-    return record.sniff(head) or _BEGINNING.match(head) is not None
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:

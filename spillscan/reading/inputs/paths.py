@@ -9,15 +9,15 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from os.path import realpath
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.builds.checks import is_of_check
 from spillscan.output.errors import InputError
 from spillscan.output.files import is_open_file, refuse_odd
-from spillscan.reading.inputs import own_files, sidecars
+from spillscan.reading.inputs import formats
 from spillscan.reading.inputs.source import Source
 
 _MARK = "/@"
@@ -111,6 +111,8 @@ def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
     tools, and files of compiler checks by CMake and others to ``left_out``. Skips datasets, which contain other builds.
     """
 
+    from spillscan.builds.checks import is_of_check
+
     def unreadable(error: OSError) -> None:
         raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
 
@@ -137,9 +139,38 @@ def _files_below(folder: str, left_out: list[str]) -> Iterator[str]:
 
 def with_companions(sources: Sequence[Source]) -> list[Source]:
     """``sources``, sidecars of given cubins, and outputs that run files name."""
-    outputs = dict.fromkeys(output for each in sources for output in own_files.outputs_of(each.uri))
+    outputs = dict.fromkeys(output for each in sources for output in _outputs_of(each.uri))
     expected, known = {realpath(output) for output in outputs}, {realpath(each.uri) for each in sources}
-    metadata = [path for each in sources if each.explicit for path in sidecars.beside(each.uri)]
+    metadata = [path for each in sources if each.explicit for path in _sidecars_of(each.uri)]
     added = [*metadata, *(output for output in outputs if realpath(output) not in known)]
     everything = [*sources, *(Source(path, explicit=False) for path in added)]
     return [replace(each, expected=True) if realpath(each.uri) in expected else each for each in everything]
+
+
+def _outputs_of(path: str) -> list[str]:
+    """Outputs to read along with ``path``; empty if it is not a run file."""
+    if not os.path.isfile(path) or not formats.is_own(_head(path, 64)):
+        return []
+    from spillscan.reading.inputs import own_files
+
+    return own_files.outputs_of(path)
+
+
+def _sidecars_of(path: str) -> list[str]:
+    """Sidecars of a machine code file that was given without its folder."""
+    if not path.endswith(".cubin"):
+        return []
+    others = (f"{place_of(path)}.{kind}" for kind in ("json", "ttir", "meta", "cu"))
+    return [other for other in others if formats.is_sidecar(_head(other))]
+
+
+def place_of(path: str) -> str:
+    """Folder and stem, which related files share (``wp_m.sm90.cubin``, ``wp_m.meta``)."""
+    return os.path.join(os.path.dirname(path), os.path.basename(path).partition(".")[0])
+
+
+def _head(path: str, size: int = formats.HEAD_BYTES) -> bytes:
+    """First bytes of a file; empty if it cannot be read."""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(size)
+    return b""

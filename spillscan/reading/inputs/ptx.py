@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from spillscan.model import Origin, Reading, Stats
+from spillscan.model.code import PortableCode
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "ptx"
@@ -13,7 +14,6 @@ FORMAT = "ptx"
 LARGEST_BYTES = 1 << 32
 """Largest module read; modules are read whole."""
 
-_BEGINNING = re.compile(rb"(?>(?:\s|//[^\n]*\n|/\*.*?\*/)*)\.version\s+\d+\.\d+\s", re.DOTALL)
 _VERSION = re.compile(rb"^[^\S\n]*\.version\s+(\d{1,3}\.\d{1,3})\s", re.MULTILINE)
 _TARGET = re.compile(rb"^[^\S\n]*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 _LINKAGE = re.compile(rb"^\s*(?:\.(?:visible|weak)\s+)*$")
@@ -24,15 +24,8 @@ _LONGEST_LINKAGE = 100
 """Most characters before ``.entry`` on its line."""
 
 
-def sniff(head: bytes) -> bool:
-    """Whether ``head`` begins a PTX module: with its version, optionally after comments."""
-    return _BEGINNING.match(head) is not None
-
-
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """The single module of a file."""
-    from spillscan.model.code import PortableCode  # deferred: this module runs for every input's format detection
-
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
     module = PortableCode(

@@ -17,13 +17,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from math import prod
-from os.path import basename, dirname, join
 from typing import Any
 
 from spillscan.model import Origin, Reading, Sidecar
-from spillscan.reading.inputs.source import DEFAULT, HEAD_BYTES, Options, Stream
+from spillscan.reading.inputs.paths import place_of
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 FORMAT = "sidecar"
 
@@ -32,10 +31,7 @@ LARGEST_BYTES = 4 << 20
 LARGEST_SHARED_BYTES = 1 << 20
 """More shared memory than any device has."""
 
-_TRITON = re.compile(rb'\s*\{[^{}]{0,200}"(?:hash|target)"\s*:')
-_WARP_META = re.compile(rb'\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+')
 _WARP_SOURCE = re.compile(rb"^#define WP_TILE_BLOCK_DIM (\d{1,4})\s*$", re.MULTILINE)
-_IR = re.compile(rb"\btt\.func public @")
 _FUNCTION = re.compile(r'\btt\.func public @(?:([\w$.]+)|"([^"\n]+)")')
 # Matches the first of a line, so that each line is scanned once.
 _PRODUCT = re.compile(
@@ -43,13 +39,6 @@ _PRODUCT = re.compile(
     re.MULTILINE,
 )
 _STORE = re.compile(r"^(?>[^\n]*?\btt\.store\b)[^\n]*?: tensor<((?:\d{1,9}x){1,8})!tt\.ptr", re.MULTILINE)
-
-
-def sniff(head: bytes) -> bool:
-    """Whether ``head`` begins one of these files."""
-    if _TRITON.match(head):
-        return b'"num_warps"' in head and b'"shared"' in head
-    return bool(_WARP_META.match(head) or _WARP_SOURCE.search(head, 0, 4096) or _IR.search(head))
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
@@ -69,23 +58,6 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
             table = {}
         found = list(_triton(table, place, origin) if "num_warps" in table else _warp(table, place, origin))
     return Reading(sidecars=found)
-
-
-def beside(path: str) -> list[str]:
-    """Sidecars of a machine code file that was given without its folder."""
-    if not path.endswith(".cubin"):
-        return []
-    found = []
-    for other in (f"{place_of(path)}.{kind}" for kind in ("json", "ttir", "meta", "cu")):
-        with suppress(OSError), open(other, "rb") as file:
-            if sniff(file.read(HEAD_BYTES)):
-                found.append(other)
-    return found
-
-
-def place_of(path: str) -> str:
-    """Folder and stem, which related files share (``wp_m.sm90.cubin``, ``wp_m.meta``)."""
-    return join(dirname(path), basename(path).partition(".")[0])
 
 
 def _triton(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:

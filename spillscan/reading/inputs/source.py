@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import stat
@@ -15,9 +16,8 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs import archives, codecs
+from spillscan.reading.inputs import codecs, formats
 from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
-from spillscan.reading.inputs.mapped import mapped
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -33,28 +33,11 @@ DEFAULT = Options()
 BLOCK_BYTES = 1 << 20
 """Bytes read per call: data that fits the processor's cache is searched several times faster."""
 
-HEAD_BYTES = 1 << 16
-"""Bytes at the beginning of an input from which its format is detected."""
-
 LARGEST_BUFFER_BYTES = 1 << 32
 """Most bytes of a piped binary that are read into memory."""
 
 _PACKED_BYTES = 1 << 16
 """Bytes read per call from a compressed file."""
-
-_BINARY_KINDS = {
-    b"\x7fELF": "an ELF binary",
-    b"\x89PNG": "a PNG image",
-    b"MZ": "a Windows binary",
-    b"%PDF": "a PDF document",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"PAR1": "a Parquet file",
-    b"\x50\xed\x55\xba": "a CUDA fatbin",
-    **{bytes((0x80, protocol)): "a pickle" for protocol in range(2, 6)},
-}
-
-_GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
-"""First bytes of cubins and fat binaries, at any position of a file."""
 
 
 class Source(Struct, frozen=True):
@@ -110,10 +93,10 @@ class Stream:
     def head(self) -> bytes:
         """First bytes, enough to detect the format, without consuming them."""
         have = sum(map(len, self._ahead))
-        while have < HEAD_BYTES and (chunk := next(self._chunks, b"")):
+        while have < formats.HEAD_BYTES and (chunk := next(self._chunks, b"")):
             self._ahead.append(chunk)
             have += len(chunk)
-        return b"".join(self._ahead)[:HEAD_BYTES]
+        return b"".join(self._ahead)[: formats.HEAD_BYTES]
 
     def chunks(self) -> Iterator[bytes]:
         """All data, in pieces of any size."""
@@ -180,8 +163,7 @@ class Stream:
     def _decoded(self) -> Iterator[bytes]:
         chunks = self._decompressed()
         first = next(chunks, b"")
-        binary = first.startswith(tuple(_BINARY_KINDS)) or archives.kind(first) is not None
-        encoded = None if binary else is_encoded(first)
+        encoded = is_encoded(first) if formats.may_be_encoded(first) else None
         if encoded is not None:
             yield from decoded(first, chunks)
         elif first:
@@ -231,16 +213,42 @@ def _blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         yield chunk
 
 
-def kind_of_binary(head: bytes) -> str | None:
-    """Description such as ``a PNG image``; ``None`` if ``head`` may be text."""
-    for magic, kind in _BINARY_KINDS.items():
-        if head.startswith(magic):
-            return kind
-    if found := archives.kind(head):
-        return archives.KINDS[found]
-    if any(head.find(beginning) >= 0 for beginning in _GPU_CODE):
-        return "binary data"
-    sample = head[:4096]
-    controls = sum(sample.count(byte) for byte in range(32) if byte not in b"\t\n\v\f\r\x1b")
-    high = sum(byte >= 0x80 for byte in sample) if 0 in sample else 0  # non-ASCII text contains no NUL
-    return "binary data" if controls * 10 > len(sample) or high * 4 > len(sample) else None
+# ---- mapped files ---------------------------------------------------------------------------------------------------
+
+_LEAST_HOLE_BYTES = 1 << 20
+"""Smaller holes count as stored, which bounds the number of ranges."""
+
+
+class Mapped(mmap.mmap):
+    """A file mapped for reading."""
+
+    stored: list[tuple[int, int]]
+    """Ranges outside of holes, in order; holes read as zeros."""
+
+
+def mapped(descriptor: int) -> Mapped:
+    """The open file's data. Raises ``OSError`` or ``ValueError`` if it cannot be mapped."""
+    buffer = Mapped(descriptor, 0, access=mmap.ACCESS_READ)
+    buffer.stored = _stored(descriptor, len(buffer))
+    return buffer
+
+
+def _stored(descriptor: int, size: int) -> list[tuple[int, int]]:
+    whole = [(0, size)]
+    if not hasattr(os, "SEEK_HOLE") or os.fstat(descriptor).st_blocks * 512 >= size:
+        return whole
+    position, end = os.lseek(descriptor, 0, os.SEEK_CUR), 0
+    ranges: list[tuple[int, int]] = []
+    try:
+        while end < size:
+            begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            if ranges and begin - ranges[-1][1] < _LEAST_HOLE_BYTES:
+                begin, _ = ranges.pop()
+            ranges.append((begin, min(end, size)))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # otherwise the rest is a hole
+            return whole
+    finally:
+        os.lseek(descriptor, position, os.SEEK_SET)
+    return ranges

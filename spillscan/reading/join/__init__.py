@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Reading, Sidecar, Usage, agreement
 from spillscan.model.metrics import PRINTED
-from spillscan.reading.inputs.sidecars import place_of
+from spillscan.reading.inputs.paths import place_of
 
 
 def joined(reading: Reading) -> tuple[list[Kernel], list[Issue]]:

@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from spillscan.builds.compilation import OBJECTS
 from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import FunctionUsage, SassFunction, SassStats
 from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
 from spillscan.model.metrics import PRINTED, Metric
 from spillscan.model.symbols import is_helper
 from spillscan.output.nouns import between, count, listed
+from spillscan.reading.inputs.formats import OBJECTS
 
 _Item = TypeVar("_Item", SassFunction, FunctionUsage)
 

@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from spillscan.model import Reading
 
 
-def sniff(head: bytes) -> bool:
-    """Any text may hold compiler output."""
-    return True
-
-
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
     from spillscan.reading.logs import log

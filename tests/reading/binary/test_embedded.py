@@ -20,12 +20,12 @@ from spillscan import scan
 from spillscan.commands import _issues
 from spillscan.model.code import PortableCode, SassFunction
 from spillscan.output.errors import InputError
-from spillscan.reading import binary
 from spillscan.reading.binary import images, records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
+from spillscan.reading.inputs import formats
 from spillscan.reading.inputs.codecs import zstd
-from spillscan.reading.inputs.source import _GPU_CODE, kind_of_binary
+from spillscan.reading.inputs.formats import GPU_CODE, kind_of_binary
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
 from tests.reading.binary.test_containers import expected, fat_section, zipped
@@ -88,7 +88,7 @@ WHERE = {
 def test_found_wherever_it_stands(name: str) -> None:
     data, place = WHERE[name]
     assert kind_of_binary(data)
-    assert binary.sniff(data[:65536])
+    assert formats.reader_of(data[:65536]) == "binary"
     found, issues = scanned(data)
     assert not issues
     assert [without_place(function) for function in found] == BARE
@@ -312,7 +312,7 @@ def test_cuda_8_has_no_attributes_of_a_kernel_without_parameters() -> None:
     assert [issue.code for issue in scanned(bytes(of_cuda_8))[1]] == ["damaged"]
 
 
-@pytest.mark.parametrize("beginning", _GPU_CODE)
+@pytest.mark.parametrize("beginning", GPU_CODE)
 def test_each_beginning_of_gpu_code_makes_a_text_binary(beginning: bytes) -> None:
     text = b"static const char code[] = {};\n" * 9
     assert kind_of_binary(text) is None

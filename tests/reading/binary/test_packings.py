@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
-from spillscan.reading import binary
-from spillscan.reading.inputs import codecs
+from spillscan.reading.inputs import codecs, formats
 from tests.conftest import FIXTURES, run, sized
 from tests.reading import packings
 from tests.reading.binary.support import FOLDER, stored
@@ -59,4 +58,4 @@ def test_each_codec_is_tried() -> None:
         codec.name for codec in codecs.CODECS
     }
     for compress in packings.COMPRESSIONS.values():
-        assert binary.sniff(compress(LOG))
+        assert formats.may_hold_code(compress(LOG))

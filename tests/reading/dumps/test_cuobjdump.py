@@ -9,8 +9,8 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps import form_of
 from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.inputs.formats import dump_format
 from tests.conftest import sized
 from tests.reading.dumps.conftest import Read
 from tests.reading.dumps.support import FIXTURES, content, dumps
@@ -38,7 +38,7 @@ def test_the_arch_is_read_without_its_indent(read: Read) -> None:
         text = DUMP.replace(b"\tcode for", indent + b"code for")
         functions, issues = read(text)
         assert ([each.arch for each in functions], issues) == ([each.arch for each in whole], [])
-        assert form_of(text[text.index(b"code for") :].partition(b"\n")[0] + b"\n") == "sass"
+        assert dump_format(text[text.index(b"code for") :].partition(b"\n")[0] + b"\n") == "sass"
 
 
 def test_truncated_before_the_next(read: Read) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spillscan.model import Sidecar
-from spillscan.reading.inputs import sidecars
+from spillscan.reading.inputs import formats, sidecars
 from spillscan.reading.inputs.source import Stream
 
 MOST = sidecars.LARGEST_SHARED_BYTES
@@ -18,7 +18,7 @@ PLAIN = {"hash": "x", "name": "k", "num_warps": 4, "shared": 0, "num_stages": 3}
 
 def found(text: str | bytes, name: str = "c/k.json") -> list[Sidecar]:
     data = text.encode() if isinstance(text, str) else text
-    assert sidecars.sniff(data)
+    assert formats.is_sidecar(data)
     return sidecars.read(Stream(io.BytesIO(data), name), name).sidecars
 
 
