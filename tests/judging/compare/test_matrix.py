@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.compare.matrix import matrix
 from spillscan.model import Build, Kernel, LaunchBounds
-from tests.naming.identity.test_pairs import kernel
+from tests.reporting import kernel
 
 
 def build(*kernels: Kernel) -> Build:
@@ -15,7 +15,7 @@ def build(*kernels: Kernel) -> Build:
 
 
 def of(symbol: str, registers: int, arch: str = "sm_80", unit: str = "") -> Kernel:
-    return kernel(symbol, registers, arch=arch, unit=unit)
+    return kernel(symbol, registers=registers, arch=arch, unit=unit)
 
 
 K90 = "sm_90"
@@ -64,7 +64,8 @@ def test_ranks_and_values() -> None:
     after = [of("a", 11), of("b", 90), of("c", 40), of("d", 40)]
     found = matrix([build(*kernels), build(*after)], ["v", "w"], ["registers"])
     assert [row.kernel.key.symbol for row in found.ranked("registers")] == ["c", "d", "a", "b"]
-    usage = replace(kernels[0].usage, spill_store_bytes=8, spill_load_bytes=4, constant_bytes=((0, 300), (2, 20)))
+    usage = replace(kernels[0].usage, spill_store_bytes=8, spill_load_bytes=4, stack_bytes=None)
+    usage = replace(usage, constant_bytes=((0, 300), (2, 20)))
     spilling = replace(kernels[0], usage=usage)
     assert [found.value(spilling, metric) for metric in ("spill_bytes", "constant_bytes", "stack_bytes")] == [
         12,

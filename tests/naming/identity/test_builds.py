@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import diff, scan
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Change
+from spillscan.model.local import Group, LocalTraffic
 from spillscan.naming.renames import parse_rename
 from spillscan.naming.symbol import canonical
 from tests.conftest import FIXTURES, run
+from tests.naming.identity.test_truth_pairing import kernel_of
 
 RELEASES = ("13.0", "13.5")
 each_release = pytest.mark.parametrize("release", RELEASES)
@@ -124,6 +127,15 @@ def test_namesakes_in_two_files_keep_apart(release: str) -> None:
     (change,) = changes("here", "spilled", release)
     assert change.before is not None
     assert "identity_cu" in change.before.key.symbol
+
+
+def test_equal_code_is_no_change_whatever_is_read_of_it() -> None:
+    """By another rule the same instructions are other spills: ptxas marks none in one of the builds."""
+    (_, before), (_, other) = kernel_of("a code=x"), kernel_of("a code=y")
+    local = LocalTraffic(kept=((Group("spill", True, 4, 0, False), 3),), evidence="last-use")
+    for kernel, changed in ((before, False), (other, True)):
+        after = replace(kernel, sass=replace(kernel.sass, local=local))  # type: ignore[type-var]
+        assert bool(diff(Build(kernels=(before,)), Build(kernels=(after,)))) == changed
 
 
 def test_the_command_shows_renames() -> None:

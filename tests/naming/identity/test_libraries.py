@@ -11,12 +11,11 @@ from spillscan.model import Build, Kernel, Origin
 from spillscan.naming.libraries import by_library, copies, library_of, whole
 from spillscan.naming.pairs import paired
 from spillscan.reading.binary.images import Place
-from tests.naming.identity.test_pairs import kernel
+from tests.reporting import kernel
 
 
 def held(path: str, symbol: str = "gemm", registers: int = 32, unit: str = "") -> Kernel:
-    origin = Origin(input=path, line=None, format="binary")
-    return replace(kernel(symbol, registers, unit=unit), origins=(origin,))
+    return kernel(symbol, registers=registers, unit=unit, origins=(Origin(input=path, line=None, format="binary"),))
 
 
 def libraries(base: list[str], head: list[str]) -> set[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.model import Kernel
@@ -14,8 +13,9 @@ from spillscan.naming.renames import parse_rename
 from spillscan.output.errors import UsageError
 from tests.conftest import FIXTURES, sized
 from tests.naming.identity import generator
-from tests.naming.identity.test_pairs import coded, kernel
+from tests.naming.identity.test_truth_pairing import kernel_of
 from tests.oracle.renames_oracle import planted, reported
+from tests.reporting import kernel
 
 LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 PLANTED = {"function": 1.0, "prefix": 1.0, "namespace": 0.5, "both": 0.8, "argument": 1.0, "split": 0, "siblings": 0}
@@ -46,11 +46,9 @@ def test_generated_renames() -> None:
 
 
 def digested(name: str) -> Kernel:
-    """A kernel whose machine code is known by its digest: what stands behind ``@``."""
+    """A kernel, whose machine code has the digest after ``@``."""
     symbol, _, digest = name.partition("@")
-    found = coded(kernel(symbol), 5)
-    assert found.sass is not None
-    return replace(found, sass=replace(found.sass, digest=digest)) if digest else kernel(symbol)
+    return kernel_of(f"a symbol={symbol} code={digest}")[1]
 
 
 ROWS = {
