@@ -1,8 +1,8 @@
 """Fixes of one kernel, as printed by check, advise, occupancy and the HTML pages.
 
-A ``fix`` was compiled, or follows from the kernel's values without compiling. An ``option`` was compiled and has a
-price: new spills, fewer blocks per SM than the policy demands, or blocks lost to shared memory. A ``try`` is based on
-an estimate.
+A ``fix`` was compiled for all kernels that it changes, or follows from the kernel's values without compiling. An
+``option`` was compiled and has a price: an error of `check` for one of those kernels, or a limit of the policy. A
+``try`` is based on an estimate, or was compiled for some of those kernels only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 
 if TYPE_CHECKING:
     from spillscan.advice.sweep.curves import Point
@@ -51,6 +51,8 @@ LEAST_SETMAXNREG = 24
 """Smallest operand of ``setmaxnreg`` (PTX ISA)."""
 _NOT_TRIED = "(not tried)"
 FEWER = f"fewer live values per thread: smaller tiles, or more threads for the same work {_NOT_TRIED}"
+_NAMED = 3
+"""Maximum number of kernels that a fix names."""
 _NO_DEBUG = "check a build without -G"
 _ROLES = f"more registers for the warps that spill (setmaxnreg), fewer for the others {_NOT_TRIED}"
 _INLINE = f"__forceinline__: an inlined function saves no registers for its callers {_NOT_TRIED}"
@@ -141,7 +143,7 @@ def fixes(
         return list(_fewer_registers(kernel, goal))
     if configuration is None:
         return []
-    more = _more_blocks(trial, goal) if trial and tried else ()
+    more = _tried(trial, goal) if trial and tried else ()
     return [*more, *of_occupancy(resident(configuration), launch, tried=tried)]
 
 
@@ -158,32 +160,26 @@ def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None 
 
 
 def _tried(trial: Trial, goal: Goal) -> Iterator[Fix]:
-    before, ends = trial.points[0], trial.ends
-    if trial.direction == "more blocks":
-        yield from _more_blocks(trial, goal)
-    elif ends is not None:
-        yield _compiled(trial, ends, within=goal.allows(ends))
-    else:
-        fewer = [each for each in trial.steps if _spills_less(before, each) and goal.allows(each)]
-        if fewer:
-            yield _compiled(trial, min(fewer, key=lambda each: each.spill_bytes or 0))
+    if trial.best is not None:
+        yield _compiled(trial, trial.best, goal)
+    if trial.direction == "no spills" and trial.ends is None:
         yield Fix("try", FEWER)
     if trial.shared is not None:
-        free = goal.allows(trial.shared) and (trial.shared.blocks or 0) >= (before.blocks or 0)
-        yield _compiled(trial, trial.shared, " in the kernel", within=free)
+        yield _compiled(trial, trial.shared, goal, " in the kernel")
 
 
-def _compiled(trial: Trial, point: Point, where: str = "", *, within: bool = True) -> Fix:
-    """Fix by a compiled setting; ``within``: it has no price."""
-    text = f"{point.setting.source}{where}: {point.outcome(trial.points[0])} (tried, ptxas {trial.toolkit})"
-    return Fix("fix" if within else "option", text)
-
-
-def _spills_less(before: Point, after: Point) -> bool:
-    """Whether a setting reduces spills at no cost in blocks per SM."""
-    if after.spill_bytes is None or before.spill_bytes is None or before.blocks is None or after.blocks is None:
-        return False
-    return after.spill_bytes < before.spill_bytes and after.blocks >= before.blocks
+def _compiled(trial: Trial, point: Point, goal: Goal, where: str = "") -> Fix:
+    """Fix by a compiled setting, with its price."""
+    worse, untried = trial.effects[point.setting]
+    source = point.setting.source
+    if point.setting.limit and _without_maxnreg(trial.toolkit):
+        source, untried = f"-maxrregcount={point.setting.limit}", ("the other kernels of its file",)
+    text = f"{source}{where}: {point.outcome(trial.points[0])} (tried, ptxas {trial.toolkit})"
+    if worse:
+        text += f"; but {listed(worse[:_NAMED], len(worse) - _NAMED)}"
+    if untried:
+        text += f"; not tried for {listed(untried[:_NAMED], len(untried) - _NAMED)}"
+    return Fix("option" if worse or not goal.allows(point) else "try" if untried else "fix", text)
 
 
 def _untried(
@@ -238,13 +234,16 @@ def _blocks_at(configuration: Configuration, registers: int) -> int:
 def _limit_setting(kernel: Kernel, limit: int) -> str:
     """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
     maker = kernel.sass.maker if kernel.sass else None
-    if maker is not None:
-        from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, release
-
-        if (0, 0) < release(maker.version) < FIRST_WITH_MAXNREG:
-            return f"-maxrregcount={limit} for its file"
+    if maker is not None and _without_maxnreg(maker.version):
+        return f"-maxrregcount={limit} for its file"
     bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
     return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown
+
+
+def _without_maxnreg(version: str) -> bool:
+    from spillscan.advice.sweep.settings import FIRST_WITH_MAXNREG, release
+
+    return (0, 0) < release(version) < FIRST_WITH_MAXNREG
 
 
 def _in_place(kernel: Kernel) -> str:
@@ -305,14 +304,6 @@ def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
         yield Fix("try", FEWER)  # ptxas would raise the limit
     else:
         yield Fix("try", f"{_limit_setting(kernel, limit)}; may spill {_NOT_TRIED}")
-
-
-def _more_blocks(trial: Trial, goal: Goal) -> Iterator[Fix]:
-    """Result of compiling launch bounds for one more block."""
-    before = trial.points[0].blocks
-    for step in trial.steps[:1] if trial.direction == "more blocks" else ():
-        if before is not None and step.blocks is not None and step.blocks > before:
-            yield _compiled(trial, step, within=not step.spill_bytes and goal.allows(step))
 
 
 def of_occupancy(occupancy: Occupancy, launch: Launch | None = None, *, tried: bool = False) -> list[Fix]:

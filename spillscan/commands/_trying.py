@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from spillscan.commands import _options
-from spillscan.model import Kernel
+from spillscan.judging.policy.effective import Policy
+from spillscan.model import Build, Kernel
 from spillscan.occupancy.launches import Launches
 from spillscan.reading import workers
 
@@ -25,15 +26,22 @@ def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
     )
 
 
-def trials_of(arguments: argparse.Namespace, wanted: Sequence[tuple[Kernel, str]], launches: Launches) -> list[Trial]:
-    """Trial of each kernel if --try was given. ``wanted``: kernels with their source, as for ``sweep``."""
+_Sources = Sequence[tuple[Kernel, str]]
+"""Kernels, each with what `sweep` would compile."""
+
+
+def trials_of(
+    arguments: argparse.Namespace, wanted: _Sources, launches: Launches, policy: Policy, build: Build
+) -> dict[int, Trial]:
+    """Trial of each wanted kernel of a build by the kernel's id, if --try was given."""
     if not vars(arguments)["try"]:
-        return []
+        return {}
     from spillscan.advice.sweep.compiling import Workshop
     from spillscan.advice.sweep.trials import tried
 
     with Workshop() as workshop, ThreadPoolExecutor(workers.processors()) as pool:
-        return list(pool.map(lambda each: tried(each[0], each[1], launches, workshop), wanted))
+        made = pool.map(lambda each: tried(each[0], each[1], launches, workshop, policy, build.kernels), wanted)
+        return {id(kernel): trial for (kernel, _), trial in zip(wanted, made, strict=True)}
 
 
 def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:

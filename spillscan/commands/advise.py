@@ -63,11 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     live = fetch.pressures_of(each.worst for each in shown)
     tree, run_files, asked = tree_here(), _offers.run_files_near(inputs), _offers.Asked.by(arguments, inputs)
     sources = {id(each): _offers.source_of(each.worst, run_files) for each in shown}
-    made_of = _trying.trials_of(arguments, [(each.worst, sources[id(each)]) for each in shown], launches)
-    trials = dict(zip(map(id, shown), made_of, strict=False))
+    wanted = [(each.worst, sources[id(each)]) for each in shown]
+    trials = _trying.trials_of(arguments, wanted, launches, policy, build)
     given = []
     for each in shown:
-        source, trial = sources[id(each)], trials.get(id(each))
+        source, trial = sources[id(each)], trials.get(id(each.worst))
         untried = "" if no_step(each.worst, launches.launch_of(each.worst)) else refusal(each.worst, source)
         goal = _offers.goal_of(policy, each.worst, "spill" if each.about == "spills" else "blocks-per-sm")
         made = advice(each, launches, tree, live.get(id(each.worst)), trial, untried, goal)

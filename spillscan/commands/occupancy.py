@@ -236,7 +236,7 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
 
     run_files = _offers.run_files_near(inputs) if vars(arguments)["try"] else {}
     wanted = [(kernel, _offers.source_of(kernel, run_files)) for kernel in shown] if vars(arguments)["try"] else []
-    trials = dict(zip(map(id, shown), _trying.trials_of(arguments, wanted, policy), strict=False))
+    trials = _trying.trials_of(arguments, wanted, policy, policy, build)
 
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:

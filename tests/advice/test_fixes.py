@@ -13,7 +13,7 @@ from spillscan import scan
 from spillscan.advice.fixes import FEWER, Goal, Need, fixes, of_occupancy, registers_needed, wanted_by
 from spillscan.advice.sweep.curves import Curve, Point
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
-from spillscan.advice.sweep.trials import Trial
+from spillscan.advice.sweep.trials import Effects, Trial
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.model.code import Maker, SassStats, WarpRole
@@ -131,15 +131,24 @@ def point(setting: Setting, registers: int, spills: int, blocks: int | None) -> 
     )
 
 
-def trial(before: Point, *steps: Point, direction: Any = "no spills", shared: Point | None = None) -> Trial:
-    curve = Curve(
-        symbol="k", arch="sm_90", toolkit="13.0.88", input="k.cu", launch=launch(256), points=(before, *steps)
-    )
-    return Trial(curve=curve, direction=direction, shared=shared)
+def trial(
+    before: Point,
+    *steps: Point,
+    direction: Any = "no spills",
+    shared: Point | None = None,
+    effects: Effects = Effects(),  # noqa: B008
+    toolkit: str = "13.0.88",
+) -> Trial:
+    points = before, *steps
+    curve = Curve(symbol="k", arch="sm_90", toolkit=toolkit, input="k.cu", launch=launch(256), points=points)
+    known = dict.fromkeys([each.setting for each in (*steps, shared) if each is not None], effects)
+    return Trial(curve=curve, direction=direction, shared=shared, effects=known)
 
 
 BEFORE = point(AS_IS, 64, 80, 4)
 CLEAN = point(AS_IS, 56, 0, 4)
+LOSES = Effects(("j (sm_90) loses blocks",))
+LIMIT = Setting(limit=96)
 WIDE, TIGHT = (Setting(threads=256, blocks=blocks) for blocks in (2, 5))
 
 
@@ -154,7 +163,11 @@ WIDE, TIGHT = (Setting(threads=256, blocks=blocks) for blocks in (2, 5))
         (trial(BEFORE, point(WIDE, 96, 88, 4)), Goal(), ["try"], FEWER),
         (trial(BEFORE, shared=point(SHARED_SPILLS, 64, 0, 4)), Goal(), ["try", "fix"], FEWER),
         (trial(CLEAN, point(TIGHT, 48, 0, 5), direction="more blocks"), Goal("blocks"), ["fix"], "__launch_bounds__"),
-        (trial(CLEAN, point(TIGHT, 48, 8, 5), direction="more blocks"), Goal("blocks"), ["option"], "__launch_bou"),
+        (trial(CLEAN, point(TIGHT, 48, 8, 5), direction="more blocks", effects=LOSES), Goal("blocks"), ["option"], ""),
+        (trial(BEFORE, point(WIDE, 96, 0, 2), effects=LOSES), Goal(), ["option"], "__launch_bounds__(256, 2): 96 reg"),
+        (trial(BEFORE, point(WIDE, 96, 0, 2), effects=Effects((), ("j",))), Goal(), ["try"], "__launch_bounds__(256"),
+        (trial(BEFORE, point(LIMIT, 96, 0, 2)), Goal(), ["fix"], "__maxnreg__(96): 96 registers"),
+        (trial(BEFORE, point(LIMIT, 96, 0, 2), toolkit="12.3.107"), Goal(), ["try"], "-maxrregcount=96: 96 registers"),
         (trial(CLEAN, point(TIGHT, 48, 0, 4), direction="more blocks"), Goal("blocks"), [], ""),
     ],
 )  # fmt: skip
@@ -164,6 +177,8 @@ def test_trials(made: Trial, goal: Goal, kinds: list[str], text: str) -> None:
     assert [each.kind for each in found] == kinds
     assert not kinds or found[0].text.startswith(text)
     assert all("(tried, ptxas 13.0.88)" in each.text for each in found if each.kind != "try")
+    assert not made.effects.get(WIDE, Effects()).worse or found[0].text.endswith("; but j (sm_90) loses blocks")
+    assert not made.effects.get(WIDE, Effects()).untried or found[0].text.endswith("; not tried for j")
 
 
 @pytest.mark.parametrize("name", ["sass-sm_90a-13.5.cubin", "sass-sm_80-12.3.cubin"])

@@ -86,7 +86,7 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
         by_hand = ptxas(ptx.rewritten(source, asked), symbol, tmp_path / "hand")
         assert by_hand[:2] == (step["registers"], step["spill_store_bytes"] + step["spill_load_bytes"])
         assert (by_hand[1] == 0) is (step is steps[-1])
-    assert made["fixes"][0]["kind"] == "fix"
+    assert made["fixes"][0]["kind"] == ("option" if symbol == GEMM else "fix")  # gemm<4> loses blocks with these bounds
     assert f"{steps[-1]['registers']} registers, no spills" in made["fixes"][0]["text"]
     assert "(tried, ptxas 12.9.86)" in made["fixes"][0]["text"]
     plain = first(tmp_path, "build.log")
@@ -142,7 +142,7 @@ def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
     assert "cause launch bounds of 256 threads with minimum blocks" in " ".join(answer.split())
-    assert "fix __launch_bounds__(256, 2): " in " ".join(answer.split())
+    assert "option __launch_bounds__(256, 2): " in " ".join(answer.split())
 
 
 FFT, STENCIL, NARROW = "_Z3fftILi32EEvP6float2i", "_Z7stencilILi8EEvPKdPdS1_iii", "_Z3fftILi8EEvP6float2i"
@@ -225,7 +225,7 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     made = first(tmp_path, "build.log", "--try")
     status, said = spillscan(tmp_path, "occupancy", "build.log", "--try", COLUMNS="500")
     assert status == 0
-    assert f"  fix: {made['fixes'][0]['text']}\n" in said
+    assert f"  option: {made['fixes'][0]['text']}\n" in said
 
 
 def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) -> None:

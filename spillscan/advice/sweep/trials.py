@@ -1,13 +1,15 @@
 """Try the fix of one kernel.
 
 A kernel that spills is compiled as built, and with increasing register limits until it has no spills. Other kernels are
-compiled with the launch bounds that add a resident block.
+compiled with the launch bounds that add a resident block. A step that is proposed is compiled for all kernels that it
+changes: the instances of one template, or overloads of one name, for all archs.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -16,12 +18,25 @@ from spillscan.advice.sweep.curves import Curve, Point, curve_of, declared, poin
 from spillscan.advice.sweep.proposals import no_step, refusal, spills_to_shared, steps
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.units import units
+from spillscan.judging.compare.pairing import changed
+from spillscan.judging.policy.effective import Policy
+from spillscan.judging.rules import check_changes
 from spillscan.model import Kernel, Launch
+from spillscan.naming.names import display
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
 
 Direction = Literal["no spills", "more blocks"]
 """Goal of a trial: more registers to end spills, or fewer to add resident blocks."""
+
+
+class Effects(NamedTuple):
+    """Effects of a setting on all kernels that it changes, as `check` would report them."""
+
+    worse: tuple[str, ...] = ()
+    """Errors, each with its kernel."""
+    untried: tuple[str, ...] = ()
+    """Kernels that were not compiled with it."""
 
 
 class Trial(Struct, frozen=True, kw_only=True):
@@ -35,6 +50,8 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Goal of its steps."""
     shared: Point | None = None
     """Result of spilling to shared memory, if that reduces spills to local memory."""
+    effects: Mapping[Setting, Effects] = {}
+    """Effects of the proposed settings."""
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -57,11 +74,27 @@ class Trial(Struct, frozen=True, kw_only=True):
         steps = self.steps if self.direction == "no spills" else ()
         return next((each for each in steps if each.spill_bytes == 0), None)
 
+    @property
+    def best(self) -> Point | None:
+        """Step to propose: the first without spills, else the one that spills least and keeps its blocks."""
+        before = self.points[0] if self.points else None
+        if before is None or before.blocks is None:
+            return self.ends
+        if self.direction == "more blocks":
+            return next((each for each in self.steps[:1] if (each.blocks or 0) > before.blocks), None)
+        kept = [each for each in self.steps if (each.blocks or 0) >= before.blocks and each.spill_bytes is not None]
+        least = min(kept, key=lambda each: each.spill_bytes or 0, default=before)
+        fewer = (least.spill_bytes or 0) < (before.spill_bytes or 0)
+        return self.ends or (least if fewer else None)
 
-def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) -> Trial:
+
+def tried(
+    kernel: Kernel, command: str, launches: Launches, workshop: Workshop, policy: Policy, build: Sequence[Kernel]
+) -> Trial:
     """Compile ``kernel`` as built and at each step of its fix.
 
-    ``command`` is the argument of ``sweep`` that would compile it; empty if unknown.
+    ``command`` is the argument of ``sweep`` that would compile it; empty if unknown. ``build``: all kernels of the
+    build, to be checked by ``policy``.
     """
     if missing := no_step(kernel, launches.launch_of(kernel)) or refusal(kernel, command):
         return Trial(missing=missing)
@@ -72,7 +105,15 @@ def tried(kernel: Kernel, command: str, launches: Launches, workshop: Workshop) 
         dynamic = as_built.dynamic_shared if kernel.dynamic_shared is None else kernel.dynamic_shared
         bounds = kernel.launch_bounds or as_built.launch_bounds
         launch = launches.launch_of(structs.replace(kernel, launch_bounds=bounds, dynamic_shared=dynamic))
-        return _tried(kernel, module, launch)
+        trial = _tried(kernel, module, launch)
+        proposed = [each.setting for each in (trial.best, trial.shared) if each is not None]
+        if proposed:
+            alike = [each for each in build if each.role == "entry" and _family(each) == _family(kernel)]
+            archs = tuple({each.key.arch: None for each in alike if each.key.arch}) if module.unit.is_ptx else ()
+            modules = workshop.modules(module.unit, archs)
+            effects = {each: _effects(each, modules, launches, policy, alike) for each in proposed}
+            trial = structs.replace(trial, effects=effects)
+        return trial
     except SpillscanError as error:
         return Trial(missing=str(error))
 
@@ -116,3 +157,39 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
         direction="no spills" if as_is.spill_bytes else "more blocks",
         shared=shared,
     )
+
+
+def _effects(
+    setting: Setting, modules: Sequence[Module], launches: Launches, policy: Policy, alike: Sequence[Kernel]
+) -> Effects:
+    """Effects of ``setting`` on the kernels of one name, in all ``modules`` of a unit.
+
+    ``alike``: those of the build; one with other metrics than as compiled here is of another unit, and untried.
+    """
+    worse, known = [], set()
+    family = _family(alike[0])
+    for module in modules:
+        same = {
+            kernel.key.symbol: launches.launch_of(kernel)
+            for kernel in (declared(each, module.arch) for each in module.kernels.values())
+            if _family(kernel) == family
+        }
+        as_is, made = (points_at(module, same, each) for each in (AS_IS, setting))
+        for symbol in same:
+            before, after = as_is[symbol].kernel, made[symbol].kernel
+            if before is not None and after is not None:
+                known.add((symbol, module.arch, before.usage.registers, before.spills))
+                change = changed(before, after, launches)
+                found = check_changes([change], policy).findings if change is not None else ()
+                worse += [f"{_label(before)} {each.message}" for each in found if each.severity == "error"]
+    facts = ((each, (each.key.symbol, each.key.arch, each.usage.registers, each.spills)) for each in alike)
+    return Effects(tuple(worse), tuple({_label(each): None for each, values in facts if values not in known}))
+
+
+def _family(kernel: Kernel) -> str:
+    """Name shared by kernels that may share one place in the source."""
+    return display(kernel.key.symbol).family
+
+
+def _label(kernel: Kernel) -> str:
+    return f"{display(kernel.key.symbol).full} ({kernel.key.arch})"
