@@ -189,7 +189,7 @@ def unused_accepts(
     asked = {each.rule.id for each in checks() if {*judged} & {*each.judges}}
     notes = []
     for entry in policy.accept:
-        used = any(map(entry.covers_finding, findings)) or any(map(entry.covers, gaps))
+        used = any(map(entry.covers, findings)) or any(map(entry.covers, gaps))
         if not used and entry.holds(policy.today) and (entry.gap or entry.rule in asked):
             kind = "finding" if entry.rule else "gap"
             message = f"no {kind} matches the entry that accepts {entry.rule or entry.gap} of {entry.kernel!r}"

@@ -43,24 +43,18 @@ class Acceptance(AcceptEntry, frozen=True, kw_only=True):
         """Whether it has not expired."""
         return self.until is None or self.until >= today
 
-    def covers(self, gap: Gap) -> bool:
-        """Whether the entry is about ``gap``."""
-        if self.gap != gap.code or (gap.kernel is not None and not self._of_arch(gap.kernel)):
+    def covers(self, found: Finding | Gap) -> bool:
+        """Whether the entry is about ``found``: its kernel's names here, its canonical symbol, a gap's own names."""
+        if isinstance(found, Finding):
+            is_same, names = self.rule == found.rule, []
+        else:
+            is_same, names = self.gap == found.code, [*found.names, found.origin.input if found.origin else ""]
+        kernel = found.kernel
+        if not is_same or (kernel is not None and not _fits(words(self.arch), [kernel.key.arch or ""])):
             return False
-        names = [*gap.names, gap.origin.input if gap.origin else ""]
-        if gap.kernel is not None:
-            names += names_of(gap.kernel.named_by)
+        if kernel is not None:
+            names += [*names_of(kernel.named_by), *names_of(canonical(kernel.key.symbol))]
         return _fits((self.kernel,), names)
-
-    def covers_finding(self, finding: Finding) -> bool:
-        """Whether the entry is about ``finding``, by a name of its kernel in this checkout or its canonical symbol."""
-        if self.rule != finding.rule or not self._of_arch(finding.kernel):
-            return False
-        names = [*names_of(finding.kernel.named_by), *names_of(canonical(finding.kernel.key.symbol))]
-        return _fits((self.kernel,), names)
-
-    def _of_arch(self, kernel: Kernel) -> bool:
-        return _fits(words(self.arch), [kernel.key.arch or ""])
 
 
 class Override(Struct, frozen=True, kw_only=True):
@@ -223,18 +217,20 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def _accepting(self) -> list[Acceptance]:
         return [each for each in self.accept if each.holds(self.today)]
 
+    def _reason(self, found: Finding | Gap) -> str | None:
+        """Reason of the entry that accepts ``found`` today."""
+        return next((each.reason for each in self._accepting if each.covers(found)), None)
+
     def acceptance(self, gap: Gap) -> Gap:
         """``gap``, with the reason if an entry accepts it today."""
-        found = next((each for each in self._accepting if each.covers(gap)), None)
-        return gap if found is None else replace(gap, accepted=found.reason)
+        return gap if (reason := self._reason(gap)) is None else replace(gap, accepted=reason)
 
     def accepted(self, findings: Iterable[Finding]) -> list[Finding]:
         """``findings``, marked as suppressed if an entry accepts them today."""
-        return [self._suppressed(finding) for finding in findings] if self._accepting else [*findings]
-
-    def _suppressed(self, finding: Finding) -> Finding:
-        found = next((each for each in self._accepting if each.covers_finding(finding)), None)
-        return finding if found is None else replace(finding, baseline_state="suppressed", suppression=found.reason)
+        return [
+            each if (why := self._reason(each)) is None else replace(each, baseline_state="suppressed", suppression=why)
+            for each in findings
+        ]
 
     @cached_property
     def entries(self) -> tuple[Override, ...]:
@@ -251,18 +247,9 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         if self.of_new is not None and self.is_known is not None and not self.is_known(kernel):
             return self.of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
-        said = self._terms.get((mask, None))
-        if said is None:
-            said = self._terms[mask, None] = self._resolved(mask)
-        if said.launch is None and kernel.launch is None and kernel.launch_bounds is None:
-            return said
+        said = self._resolved(mask)
         launch = settled(kernel, said.launch)
-        if launch == said.launch:
-            return said
-        terms = self._terms.get((mask, launch))
-        if terms is None:
-            terms = self._terms[mask, launch] = replace(said, launch=launch)
-        return terms
+        return said if launch == said.launch else self._launched(mask, launch)
 
     def terms_of_all(self, kernels: Iterable[Kernel]) -> tuple[Terms, ...]:
         """Distinct terms of ``kernels``."""
@@ -312,15 +299,20 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def _matcher(self) -> Matcher:
         return Matcher(self.entries)
 
-    @cached_property
-    def _terms(self) -> dict[tuple[int, Launch | None], Terms]:
-        """Terms by mask and launch; ``None`` stands for the launch in the policy."""
-        return {}
-
     def _said(self, mask: int) -> dict[str, Setting]:
         return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
-    def _resolved(self, mask: int) -> Terms:
+    @cached_property
+    def _resolved(self) -> Callable[[int], Terms]:
+        """Function for the terms of the kernels with a mask, at the policy's launch."""
+        return cache(self._terms)
+
+    @cached_property
+    def _launched(self) -> Callable[[int, Launch | None], Terms]:
+        """Function for the terms of the kernels with a mask, at another launch."""
+        return cache(lambda mask, launch: replace(self._resolved(mask), launch=launch))
+
+    def _terms(self, mask: int) -> Terms:
         from spillscan.judging.rules import Terms  # JSON of a scan needs no terms
 
         said = self._said(mask)

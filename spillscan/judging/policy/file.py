@@ -6,31 +6,42 @@ a file. A mistake is located by its path in the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from spillscan.model.nodes import Node, described
-from spillscan.output.errors import nearest
+from spillscan.output.errors import UsageError, nearest
 
 LARGEST = 2**31 - 1
 """Largest value that a policy accepts."""
-Count = Annotated[int, Meta(ge=0, le=LARGEST)]
-Limit = Count | Literal["none"]
-"""``none`` lifts a limit that another entry or layer sets."""
-Bytes = Annotated[int, Meta(ge=0, le=2**50)] | Literal["none"]
-Word = Annotated[str, Meta(min_length=1)]  # no pattern: msgspec 0.22 over-releases one that types share
-Words = Word | Annotated[list[Word], Meta(min_length=1)]
-FailOn = Literal["error", "warning", "note", "never"]
-Level = Literal["error", "warning", "note", "off"]
+
+
+def _whole(least: int, most: int = LARGEST) -> Meta:
+    """A whole number in this range."""
+    span = f"≥ {least}" if most == LARGEST else f"from {least:,} to {most:,}"
+    return Meta(ge=least, le=most, title=f"a whole number {span}")
 
 
 def _says(text: str) -> Meta:
     return Meta(description=text)
+
+
+Count = Annotated[int, _whole(0)]
+Limit = Annotated[Count | Literal["none"], Meta(title="a whole number ≥ 0 or none")]
+"""``none`` lifts a limit that another entry or layer sets."""
+Bytes = Annotated[
+    Annotated[int, _whole(0, 2**50)] | Literal["none"], Meta(title=f"a whole number from 0 to {2**50:,} or none")
+]
+Word = Annotated[str, Meta(min_length=1, title="a word")]  # no pattern: msgspec 0.22 over-releases one that types share
+Words = Annotated[Word | Annotated[list[Word], Meta(min_length=1)], Meta(title="a word or a list of words")]
+FailOn = Annotated[Literal["error", "warning", "note", "never"], Meta(title="error, warning, note or never")]
+LEVELS = ("error", "warning", "note", "off")
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -40,11 +51,11 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 class LaunchEntry(_Table, frozen=True):
     """Launch of kernels."""
 
-    threads_per_block: Annotated[int, Meta(ge=1, le=1024)]
+    threads_per_block: Annotated[int, _whole(1, 1024)]
     dynamic_shared_bytes: Count = 0
     max_dynamic_shared_bytes: Count | None = None
-    carveout_percent: Annotated[int, Meta(ge=0, le=100)] | None = None
-    cluster_blocks: Annotated[int, Meta(ge=1, le=16)] = 1
+    carveout_percent: Annotated[int, _whole(0, 100)] | None = None
+    cluster_blocks: Annotated[int, _whole(1, 16)] = 1
     override: Annotated[bool, _says("the launch counts even if the code has another block size")] = False
 
 
@@ -60,7 +71,7 @@ class Limits(_Table, frozen=True):
     max_spill_growth_bytes: Annotated[Limit, _says("growth of spill stores or loads, bytes per thread")] = 0
     max_register_growth: Annotated[Limit, _says("growth in registers per thread")] = 0
     max_code_growth_percent: Annotated[Limit, _says("growth of machine code, percent")] = "none"
-    severity: Annotated[dict[str, Level], _says("severity by rule; off: the rule finds nothing")] = field(
+    severity: Annotated[dict[str, Any], _says("severity by rule; off: the rule finds nothing")] = field(
         default_factory=dict
     )
 
@@ -79,17 +90,17 @@ class AcceptEntry(_Table, frozen=True):
     """Accepted findings of a rule, or accepted gaps of a kind."""
 
     reason: Annotated[Word, _says("why it is accepted")]
-    rule: Annotated[str | None, _says("a rule, such as spill")] = None
-    gap: Annotated[str | None, _says("a kind of gap, such as registers-not-final")] = None
+    rule: Annotated[Word | None, _says("a rule, such as spill")] = None
+    gap: Annotated[Word | None, _says("a kind of gap, such as registers-not-final")] = None
     kernel: Annotated[Word, _says("glob on the kernel's names; of a gap without kernel, on its input")] = "*"
     arch: Annotated[Words, _says("globs on archs")] = "*"
-    until: Annotated[date | None, _says("last valid day (UTC)")] = None
+    until: Annotated[date | None, Meta(title="a day such as 2030-01-31"), _says("last valid day (UTC)")] = None
 
 
 class PolicyFile(Limits, frozen=True):
     """A policy file."""
 
-    version: Literal[1] = 1
+    version: Annotated[Literal[1], Meta(title="1")] = 1
     fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
     expect_kernels: Annotated[Count | None, _says("kernels in a build; fewer exit with 2")] = None
     devices: Annotated[Words | None, _says("devices for blocks per SM; default: the kernel's arch")] = None
@@ -103,7 +114,7 @@ class PolicyFile(Limits, frozen=True):
         default_factory=list
     )
     accept: Annotated[list[AcceptEntry], _says("findings and gaps that are accepted")] = field(default_factory=list)
-    renamed: Annotated[dict[str, str], _says("old name: new name, for kernels that were renamed (globs)")] = field(
+    renamed: Annotated[dict[str, Any], _says("old name: new name, for kernels that were renamed (globs)")] = field(
         default_factory=dict
     )
 
@@ -150,8 +161,10 @@ def schema() -> dict[str, Any]:
 
     made = msgspec.json.schema(PolicyFile)
     tables = made["$defs"]
+    tables["PolicyFile"]["properties"]["renamed"]["additionalProperties"] = {"type": "string"}
     for table in ("PolicyFile", "KernelEntry"):
-        tables[table]["properties"]["severity"]["propertyNames"] = {"enum": [*all_rules()]}
+        levels = {"propertyNames": {"enum": [*all_rules()]}, "additionalProperties": {"enum": LEVELS}}
+        tables[table]["properties"]["severity"].update(levels)
     for name, known in (("rule", [*all_rules()]), ("gap", [*gaps()])):
         tables["AcceptEntry"]["properties"][name]["enum"] = [*known, None]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "spillscan policy", **made}
@@ -159,72 +172,51 @@ def schema() -> dict[str, Any]:
 
 # ---- reading ----------------------------------------------------------------------------------------------------
 
-T = TypeVar("T", bound=_Table)
-_TABLES: Mapping[str, type[_Table]] = {"kernels": KernelEntry, "accept": AcceptEntry}
-"""Keys whose values are lists of tables."""
+_TABLES = {"": PolicyFile, "kernels": KernelEntry, "accept": AcceptEntry, "launch": LaunchEntry}
+"""Tables by the key that contains them."""
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_EXPECTED = re.compile("Expected `(?P<type>[a-z]+)")
+_TYPES = {"object": "a mapping", "array": "a list", "str": "a word", "bool": "true or false"}
 
 
-def table(node: Node, kind: type[T], name: str = "") -> T:
-    """Content of a table. Raises :class:`UsageError` with the place of the first mistake."""
-    known = {each.name: each for each in msgspec.structs.fields(kind)}
-    if not isinstance(node.value, Mapping):
-        raise node.error(f"{name}expected a mapping, got {described(node.value)}")
-    for key, each in node.value.items():
-        if key not in known:
-            above = {field.name for field in msgspec.structs.fields(KernelEntry)} if kind is LaunchEntry else ()
-            hint = f"{key} belongs in the entry of kernels, next to launch" if key in above else nearest(key, known)
-            raise each.error(f"unknown key {described(key)}", hint or "`spillscan config` lists the keys")
-        if key in _TABLES and isinstance(each.value, list):
-            for inner in each.value:
-                table(inner, _TABLES[key], f"{key}: ")
-        elif key == "launch":
-            table(each, LaunchEntry, "launch: ")
-        if key == "severity" and isinstance(each.value, Mapping):
-            _check_severity(each.value)
-        try:
-            msgspec.convert(each.plain, known[key].type)
-        except msgspec.ValidationError:
-            expected = _phrase(_properties(kind)[key])
-            raise each.error(f"{key}: expected {expected}, got {described(each.value)}") from None
-    for key, of_key in known.items():
-        if of_key.required and key not in node.value:
-            raise node.error(f"{name}needs `{key}`", _properties(kind)[key].get("description", ""))
-    return msgspec.convert(node.plain, kind)
+def policy_file(root: Node) -> PolicyFile:
+    """Content of a file. Raises :class:`UsageError` with the place of the first mistake."""
+    try:
+        return msgspec.convert(root.plain, PolicyFile)
+    except msgspec.ValidationError as error:
+        raise _unknown(root, "") or _mistake(root, str(error)) from None
 
 
-def _properties(kind: type[_Table]) -> dict[str, Any]:
-    """Schema of each key of a table; composed only for an error, which it explains."""
-    properties: dict[str, Any] = schema()["$defs"][kind.__name__]["properties"]
-    return properties
+def _mistake(root: Node, message: str) -> UsageError:
+    """Error at the value that ``msgspec`` names by its path: ``… - at `$.kernels[0].launch```."""
+    node, key = root, ""
+    for name, number in _STEP.findall(message.rpartition(" - at `$")[2]):
+        children: Any = node.value
+        key, node = name or key, children[name or int(number)]
+    if unknown := _unknown(node, key):
+        return unknown
+    if missing := re.search("required field `(.*?)`", message):
+        return node.error(f"{key}: needs `{missing[1]}`")
+    return node.error(f"{key}: expected {_accepted(key, message)}, got {described(node.value)}".removeprefix(": "))
 
 
-def _check_severity(levels: Mapping[str, Node]) -> None:
-    from spillscan.judging.rules import all_rules
+def _unknown(node: Node, key: str) -> UsageError | None:
+    """Error for the first unknown key of a table."""
+    if key not in _TABLES or not isinstance(node.value, Mapping):
+        return None
+    known = _TABLES[key].__struct_fields__
+    for name in (each for each in node.value if each not in known):
+        hint = nearest(name, known) or "`spillscan config` lists the keys"
+        if key == "launch" and name in KernelEntry.__struct_fields__:
+            hint = f"{name} belongs in the entry of kernels, next to launch"
+        return node.value[name].error(f"unknown key {described(name)}", hint)
+    return None
 
-    for rule, level in levels.items():
-        if rule not in all_rules():
-            raise level.error(f"unknown rule {described(rule)}", nearest(rule, all_rules()))
-        if level.value not in _LEVELS[:4]:
-            expected = "error, warning, note or off"
-            raise level.error(f"severity of {rule}: expected {expected}, got {described(level.value)}")
 
-
-_LEVELS = ["error", "warning", "note", "off", "never"]
-
-
-def _phrase(part: dict[str, Any]) -> str:
-    """Values that a schema accepts: ``a whole number ≥ 0 or none``."""
-    if "anyOf" in part:
-        return " or ".join(_phrase(each) for each in part["anyOf"] if each.get("type") != "null")
-    if "enum" in part:
-        known = [str(each) for each in part["enum"] if each is not None]  # in alphabetical order
-        *first, last = sorted(known, key=_LEVELS.index) if set(known) <= set(_LEVELS) else known
-        return f"{', '.join(first)} or {last}" if first else last
-    if part.get("type") == "integer":
-        least, most = part.get("minimum"), part.get("maximum")
-        span = f" from {least:,} to {most:,}" if least is not None and most not in (None, LARGEST) else f" ≥ {least}"
-        return f"a whole number{span if least is not None else ''}"
-    if part.get("format") == "date":
-        return "a day such as 2030-01-31"
-    names = {"string": "a word", "boolean": "true or false", "array": "a list"}
-    return names.get(part.get("type", ""), "a mapping")
+def _accepted(key: str, message: str) -> str:
+    """Values that a key accepts: ``a whole number ≥ 0 or none``."""
+    tables = (schema()["$defs"][each.__name__]["properties"] for each in _TABLES.values())
+    part: dict[str, Any] = next((properties[key] for properties in tables if key in properties), {})
+    titles = [each["title"] for each in (part, *part.get("anyOf", ())) if "title" in each]
+    named = _EXPECTED.match(message)
+    return titles[0] if titles else _TYPES.get(named["type"] if named else "", "another value")

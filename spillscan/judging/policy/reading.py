@@ -12,21 +12,21 @@ from msgspec import structs
 from spillscan.builds.coverage import ISA_OF_RELEASE, REQUIREMENT
 from spillscan.judging.policy.effective import Acceptance, Layer, Override, Policy, Setting
 from spillscan.judging.policy.file import (
+    LEVELS,
     LIMITS,
     AcceptEntry,
     KernelEntry,
     LaunchEntry,
     Limits,
-    PolicyFile,
     Words,
     keys,
-    table,
+    policy_file,
     value_of,
     words,
 )
 from spillscan.model import Launch
 from spillscan.model.gaps import gaps
-from spillscan.model.nodes import Node, parse_yaml
+from spillscan.model.nodes import Node, described, parse_yaml
 from spillscan.model.patterns import compiled
 from spillscan.occupancy.devices import device
 from spillscan.occupancy.launches import launch, parse_launch
@@ -74,7 +74,7 @@ def read(path: str) -> Layer:
 
 def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
-    found = table(root, PolicyFile)
+    found = policy_file(root)
     nodes: Any = root.value
     return Layer(
         settings=_settings(found, root, folder),
@@ -86,8 +86,8 @@ def layer(root: Node, folder: str = "") -> Layer:
 
 def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     """A pair of ``renamed``; raise an error unless both have as many stars."""
-    if not old or not new or old.count("*") != new.count("*"):
-        raise node.error(f"renamed: {old!r}: {new!r} needs the same number of stars on both sides")
+    if not old or not new or not isinstance(new, str) or old.count("*") != new.count("*"):
+        raise node.error(f"renamed: {old!r}: {new!r} needs two names with the same number of stars")
     return old, new
 
 
@@ -99,15 +99,19 @@ def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting]
         for name in keys()
         if name in nodes and getattr(found, name) is not None
     }
-    levels = {rule: Setting(level, nodes["severity"].value[rule].place) for rule, level in found.severity.items()}
-    return {**settings, **levels}
+    for rule, level in found.severity.items():
+        of_rule = nodes["severity"].value[rule]
+        _check_known(of_rule, "rule", rule, _rules())
+        _check_known(of_rule, "severity", level, LEVELS)
+        settings[rule] = Setting(level, of_rule.place)
+    return settings
 
 
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
     if name == "baseline":
         return os.path.normpath(os.path.join(folder, value))
-    if name == "driver_release" and value not in ISA_OF_RELEASE:
-        raise node.error(f"{name}: unknown CUDA release {value!r}", nearest(value, ISA_OF_RELEASE))
+    if name == "driver_release":
+        _check_known(node, "CUDA release", value, ISA_OF_RELEASE)
     for word in words(value) if name == "devices" else ():
         _check(node, device, word)
     for word in words(value) if name == "require_archs" else ():
@@ -137,14 +141,13 @@ def _launch(entry: LaunchEntry, node: Node) -> Launch:
 
 
 def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
-    from spillscan.judging.rules import all_rules
-
     nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
         raise node.error("an entry of accept needs `rule` or `gap`", "set one of them")
-    for name, known in (("rule", all_rules()), ("gap", gaps())):
-        if (code := getattr(entry, name)) not in (None, *known):
-            raise nodes[name].error(f"unknown {name} {code!r}", nearest(code, known))
+    if entry.rule is not None:
+        _check_known(nodes["rule"], "rule", entry.rule, _rules())
+    if entry.gap is not None:
+        _check_known(nodes["gap"], "gap", entry.gap, gaps())
     for name in ("kernel", "arch"):
         _patterns(getattr(entry, name), nodes.get(name, node))
     return Acceptance(**structs.asdict(entry), origin=node.place)
@@ -154,6 +157,17 @@ def _patterns(value: Words, node: Node) -> tuple[str, ...]:
     for pattern in words(value):
         _check(node, compiled, pattern)
     return words(value)
+
+
+def _rules() -> Collection[str]:
+    from spillscan.judging.rules import all_rules  # slow: only for a policy that names rules
+
+    return all_rules()
+
+
+def _check_known(node: Node, what: str, name: object, known: Collection[str]) -> None:
+    if name not in known:
+        raise node.error(f"unknown {what} {described(name)}", nearest(str(name), known))
 
 
 def _check(node: Node, check: Callable[[str], object], value: str) -> None:
@@ -215,9 +229,7 @@ def _level_of(text: str) -> tuple[str, str]:
 
 def _accepted(text: str) -> Node:
     """``CODE`` or ``CODE=GLOB`` of --accept; a code that is both a gap and a rule means the gap."""
-    from spillscan.judging.rules import all_rules
-
     code, _, pattern = text.partition("=")
-    kind = "gap" if code in gaps() or code not in all_rules() else "rule"
+    kind = "gap" if code in gaps() or code not in _rules() else "rule"
     fields = {kind: code, "kernel": pattern or "*", "reason": f"--accept {text}"}
     return Node({name: Node(value, "--accept") for name, value in fields.items()}, "--accept")

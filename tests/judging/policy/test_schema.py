@@ -34,10 +34,11 @@ MISTAKES = [
         "3: unknown key 'unit'; unit belongs in the entry",
     ),
     ("severity:\n  spil: off\n", "2: unknown rule 'spil'; did you mean spill?"),
-    (
-        "kernels:\n- match: a\n  severity: {spill: never}\n",
-        "3: severity of spill: expected error, warning, note ",
-    ),
+    ("severity:\n  stack: off\n  spill: never\n", "3: unknown severity 'never'; one of error, warning, note, off"),
+    ("severity: {spill: [a]}\n", "1: unknown severity a list"),
+    ("kernels:\n- match: [a, 3]\n  max_registers: 1\n", "2: match: expected a word or a list of words, got 3"),
+    ("renamed:\n  a: b\n  c: 3\n", "3: renamed: 'c': 3 needs two names"),
+    ("'a` - at `$.kernels': 1\n", "1: unknown key 'a` - at `$.kernels'"),
     ("fail_on: error\nversion: 1\nfail_on: note\n", "3: 'fail_on' appears twice; first at p.yaml:1"),
     ("max_registers: many\n", "1: max_registers: expected a whole number ≥ 0 or none, got 'many'"),
     ("max_registers: -1\n", "1: max_registers: expected a whole number ≥ 0 or none, got -1"),
@@ -71,7 +72,7 @@ MISTAKES = [
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an entry of accept needs `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
     ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'"),
-    ("renamed:\n  'a*': b\n", "2: renamed: 'a*': 'b' needs the same number of stars on both sides"),
+    ("renamed:\n  'a*': b\n", "2: renamed: 'a*': 'b' needs two names with the same number of stars"),
     ("renamed: [a]\n", "1: renamed: expected a mapping, got a list"),
     ("labels: {gemm: [relu]}\n", "1: unknown key 'labels'; `spillscan config` lists the keys"),
     ("version: 2\n", "1: version: expected 1, got 2"),
@@ -102,7 +103,7 @@ OPTIONS = [
     ({"devices": "sm_90,H1000"}, (), (), "--device: unknown device 'H1000'"),
     ({}, ("spill",), (), "--severity: 'spill' has no level; write RULE=LEVEL"),
     ({}, ("spil=off",), (), "--severity: unknown rule 'spil'; did you mean spill?"),
-    ({}, ("spill=none",), (), "--severity: severity of spill: expected error, warning, note or off, got 'none'"),
+    ({}, ("spill=none",), (), "--severity: unknown severity 'none'; did you mean note?"),
     ({}, (), ("truncatd",), "--accept: unknown gap 'truncatd'; did you mean truncated?"),
 ]
 
