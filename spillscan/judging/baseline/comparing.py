@@ -16,7 +16,7 @@ from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, measures, recorded_as
 from spillscan.judging.rules.blocks import TRADED
 from spillscan.judging.rules.spills import MAX_BYTES
-from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Level, Usage, at_least
+from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.naming import alone
 from spillscan.naming.symbol import canonical
 
@@ -46,9 +46,10 @@ class Matches:
     def __init__(self, baseline: Baseline, build: Build, policy: Policy) -> None:
         present = by_identity(build.kernels)
         records = [
-            (_kernel(entry, copy, present.get(identity, ())), entry, copy)
+            (_kernel(entry, copy, kernels), entry, copy)
             for identity, entry in baseline.entries.items()
-            for copy in _filled(entry.copies, len(present.get(identity, ())))
+            for kernels in [present.get(identity, [])]
+            for copy in entry.copies * (max(1, len(kernels)) if len(entry.copies) == 1 else 1)
         ]
         base = Build(kernels=tuple(kernel for kernel, _, _ in records))
         found = comparison(base, build, policy, policy.devices, all_pairs=True, stated=policy.renamed)
@@ -57,11 +58,11 @@ class Matches:
         """Kernels that are recorded, by ``id``."""
         self.gone: list[Entry] = []
         """Recorded kernels without a counterpart."""
-        self.new: list[Kernel] = []
-        """Kernels that are not recorded."""
+        self.new: dict[int, Kernel] = {}
+        """Kernels that are not recorded, by ``id``."""
         for change in (*found.changes, *found.unsettled, *found.recoded, *found.equal):
             if change.before is None:
-                self.new.append(change.kernel)
+                self.new[id(change.kernel)] = change.kernel
             elif change.after is None:
                 self.gone.append(self._records[id(change.before)][0])
             else:
@@ -74,23 +75,6 @@ def by_identity(kernels: Iterable[Kernel]) -> dict[Identity, list[Kernel]]:
     for kernel in kernels:
         groups[identity_of(kernel)].append(kernel)
     return groups
-
-
-def _filled(copies: tuple[Copy, ...], number: int) -> Iterator[Copy]:
-    """``copies``, filled up to ``number`` with the least of what all of them have."""
-    yield from copies
-    for _ in range(number - len(copies)):
-        yield copies[0] if len(copies) == 1 else _least(copies)
-
-
-def _least(copies: Sequence[Copy]) -> Copy:
-    rules = set.intersection(*(set(copy.rules) for copy in copies))
-    metrics = _lowest([copy.metrics for copy in copies])
-    return Copy(**metrics, rules={rule: _lowest([copy.rules[rule] for copy in copies]) for rule in rules})
-
-
-def _lowest(values: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    return {name: min(each[name] for each in values) for name in values[0] if all(name in each for each in values)}
 
 
 def _kernel(entry: Entry, copy: Copy, present: Sequence[Kernel]) -> Kernel:
@@ -137,23 +121,21 @@ def compare(
     judged = [_state(each, held.matches.get(id(each.kernel)), policy) for each in findings]
     if of_changes:
         return BaselineResult(findings=_excused_last(judged))
-    chosen = {id(kernel) for kernel in build.kernels}
-    matches = [match for match in held.matches.values() if id(match.kernel) in chosen]
+    matches = [match for kernel in build.kernels if (match := held.matches.get(id(kernel)))]
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     judged = [each for each in judged if not _is_traded(each, traded, policy)]
     unsure = {id(each.kernel) for each in undecided}
-    added = [each for each in held.new if id(each) in chosen - unsure and each.role != "function"]
+    added = by_identity(each for each in build.kernels if id(each) not in unsure and each.role != "function")
     return BaselineResult(
         findings=_excused_last((*judged, *policy.accepted(worse))),
         unmatched=(
-            *_absent(baseline, matches, judged, policy),
-            *_stale(baseline, held),
-            *_missing(baseline, held, own or baseline, whole),
+            *_lost_findings(matches, judged, policy),
+            *_lost_kernels(baseline, held, own or baseline, whole),
             *(
-                Unmatched(state="unknown", identity=identity, name=name_of(kernel))
-                for identity, (kernel, *_) in by_identity(added).items()
-                if own is None or identity not in own.entries
+                Unmatched(state="unknown", identity=identity, name=name_of(kernels[0]))
+                for identity, kernels in added.items()
+                if any(id(each) in held.new for each in kernels) and (own is None or identity not in own.entries)
             ),
         ),
         renamed=tuple(match.change for match in matches if match.change.state == "renamed"),
@@ -244,48 +226,39 @@ def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
     return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
 
-def _absent(
-    baseline: Baseline, matches: Sequence[Match], findings: Sequence[Finding], policy: Policy
-) -> Iterator[Unmatched]:
-    """Recorded findings that present kernels no longer have, or that cannot be checked."""
+def _lost_findings(matches: Sequence[Match], findings: Sequence[Finding], policy: Policy) -> Iterable[Unmatched]:
+    """Recorded findings that kernels no longer have, or that cannot be checked."""
     found = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
-    present: dict[Identity, list[Kernel]] = defaultdict(list)
+    lost: dict[tuple[Identity, str], Unmatched] = {}
     for match in matches:
-        if match.change.state != "renamed":
-            present[match.entry.identity].append(match.kernel)
-    for identity, entry in baseline.entries.items():
-        kernels = present.get(identity, ())
-        for rule in entry.rules if kernels else ():
-            if any((id(kernel), rule) in found for kernel in kernels):
-                continue
-            terms = [(kernel, policy.terms_of(kernel)) for kernel in kernels]
-            known = all_rules().get(rule)
-            level: Level = terms[0][1].level(known, known.least) if known else "error"
-            measured = rule not in measures() or any(measure(rule, *each) is not None for each in terms)
-            state: State = "fixed" if measured else "unreported"
-            yield Unmatched(state=state, identity=identity, name=entry.name, rule=rule, severity=level)
+        for rule in match.copy.rules if match.change.state != "renamed" else ():
+            if (id(match.kernel), rule) not in found:
+                terms, known = policy.terms_of(match.kernel), all_rules().get(rule)
+                measured = rule not in measures() or measure(rule, match.kernel, terms) is not None
+                lost[match.entry.identity, rule] = Unmatched(
+                    state="fixed" if measured else "unreported",
+                    identity=match.entry.identity,
+                    name=match.entry.name,
+                    rule=rule,
+                    severity=terms.level(known, known.least) if known else "error",
+                )
+    return lost.values()
 
 
-def _stale(baseline: Baseline, held: Matches) -> Iterator[Unmatched]:
-    there = {id(match.entry) for match in held.matches.values() if match.change.state != "renamed"}
-    for identity, entry in baseline.entries.items():
-        for rule in (entry.rules or [""]) if id(entry) not in there else ():
-            yield Unmatched(state="stale", identity=identity, name=entry.name, rule=rule)
+def _lost_kernels(baseline: Baseline, held: Matches, own: Baseline, build: Build) -> Iterator[Unmatched]:
+    """Recorded kernels without a counterpart: all are stale; some may be missing, or were removed from their units.
 
-
-def _missing(baseline: Baseline, held: Matches, own: Baseline, build: Build) -> Iterator[Unmatched]:
-    """Recorded kernels that may only be missing, and those that are gone: their units were compiled without them.
-
-    Only of archs that have fewer kernels than recorded: renamed or replaced kernels leave the number unchanged.
+    The latter only of archs that have fewer kernels than recorded: renamed or replaced kernels leave the number
+    unchanged.
     """
+    there = {match.entry.identity for match in held.matches.values() if match.change.state != "renamed"}
     gone = [entry for entry in held.gone if not entry.function and entry.identity in own.entries]
     fewer = Counter(entry.arch for entry in gone)
-    fewer.subtract(kernel.key.arch for kernel in held.new if kernel.role != "function")
+    fewer.subtract(kernel.key.arch for kernel in held.new.values() if kernel.role != "function")
     missed = {entry.identity for entry in gone if fewer[entry.arch] > 0}
-    if not missed:  # the usual case: skip the units
-        return
-    compiled = build.compiled()
+    compiled = build.compiled() if missed else None
     for identity, entry in baseline.entries.items():
-        if identity in missed:
-            state: State = "removed" if compiled(entry.unit, entry.arch) else "fewer"
-            yield Unmatched(state=state, identity=identity, name=entry.name)
+        states: list[State] = ["stale"] * (identity not in there)
+        if compiled and identity in missed:
+            states.append("removed" if compiled(entry.unit, entry.arch) else "fewer")
+        yield from (Unmatched(state=state, identity=identity, name=entry.name) for state in states)
