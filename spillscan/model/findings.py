@@ -155,22 +155,14 @@ Moved = tuple[str, int, int]
 
 
 class Hunk(Struct, frozen=True, kw_only=True):
-    """Difference in the code of two kernels: all instructions of one source line at one loop depth."""
+    """Source line whose instructions differ in the code of two kernels."""
 
-    depth: int | None
-    """Loop depth; ``None`` if control flow is unknown."""
     place: str
     """``gemm.cu:31``; empty without line information."""
     opcodes: tuple[Moved, ...]
     """Opcodes with more or fewer instructions, the largest change first."""
     altered: tuple[tuple[str, int], ...]
     """Opcodes with as many instructions, some of which have other modifiers or constants."""
-    instructions: tuple[int, int]
-    """Number of instructions before and after."""
-    live: tuple[int, int]
-    """Most live registers before and after."""
-    spills: tuple[int, int]
-    """Spill stores and loads before and after."""
 
 
 class CodeChange(Struct, frozen=True, kw_only=True):
@@ -186,7 +178,7 @@ class CodeChange(Struct, frozen=True, kw_only=True):
     instructions: tuple[int | None, int | None]
     """Number of instructions before and after; ``None`` if unknown."""
     hunks: tuple[Hunk, ...] = ()
-    """Places where instructions differ, the deepest loop first."""
+    """Source lines whose instructions differ, the most changed first."""
     text: tuple[str, ...] = ()
     """Unified diff of the instructions, if requested."""
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spillscan.model.findings import CodeChange, Hunk, Moved
-from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports.report import Report
@@ -83,13 +82,9 @@ def code_lines(found: CodeChange) -> list[str]:
 
 
 def hunk_line(hunk: Hunk) -> str:
-    """``in 2 loops, gemm.cu:31: FFMA 8 → 16; IMAD altered; live registers 40 → 56; spills 0 → 4``."""
-    depth = {None: "control flow unknown", 0: "outside loops"}.get(hunk.depth) or f"in {count(hunk.depth or 0, 'loop')}"
-    parts = [said(hunk.opcodes)] if hunk.opcodes else []
-    parts += [", ".join(f"{name} ({number:,} altered)" for name, number in hunk.altered[:4])] if hunk.altered else []
-    parts.append("live registers {:,} → {:,}".format(*hunk.live))
-    parts += ["spills {:,} → {:,}".format(*hunk.spills)] if any(hunk.spills) else []
-    return f"{depth}{', ' * bool(hunk.place)}{hunk.place}: {'; '.join(parts)}"
+    """``gemm.cu:31: FFMA 8 → 16; IMAD (2 altered)``."""
+    altered = ", ".join(f"{name} ({number:,} altered)" for name, number in hunk.altered[:_OPCODES])
+    return f"{hunk.place or 'lines unknown'}: {'; '.join(filter(None, (said(hunk.opcodes), altered)))}"
 
 
 def said(moved: Sequence[Moved]) -> str:

@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -95,7 +94,7 @@ def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText
         else:
             compared = sameness.compare(sides[0].instructions, sides[1].instructions, function=new.function)
             if compared.differing:
-                hunks = _hunks(sides, (before, after))
+                hunks = _hunks(sides)
                 reasons = [_instructions(sides, hunks, len(compared.differing)), *reasons]
                 lines = tuple(_diff(sides)) if text else ()
                 return _Result("differs", tuple(dict.fromkeys(reasons)), tuple(hunks[:_MOST_HUNKS]), lines)
@@ -202,77 +201,62 @@ def _labelled(code: Code) -> list[str]:
     ]
 
 
-_Rows = list[int]
-"""Instructions of one line, as indices."""
+_Content = Counter[tuple[str, Hashable]]
+"""Instructions by name and everything but their registers."""
 
 
-def _hunks(sides: tuple[Code, Code], kernels: tuple[Kernel, Kernel]) -> list[Hunk]:
-    """Source lines whose instructions differ, the deepest loop first; a line that only moved is none."""
-    found = []
-    groups = [_by_line(code) for code in sides]
-    spills = [_spilling(each) for each in kernels]
-    for depth, file in {**groups[0], **groups[1]}:
-        lines = [group.get((depth, file), {}) for group in groups]
-        for old, new, number in _differing(lines, sides):
-            names = [Counter(map(code.name, rows)) for code, rows in zip(sides, (old, new), strict=True)]
-            contents = [_content(code, rows) for code, rows in zip(sides, (old, new), strict=True)]
-            altered = Counter(name for name, _ in (contents[1] - contents[0]).elements())
-            places = zip(sides, (old, new), strict=True)
-            live = [max((code.live[row] for row in rows), default=0) for code, rows in places]
-            found.append(
-                Hunk(
-                    depth=depth,
-                    place=f"{file}:{number}" if file else "",
-                    opcodes=tuple(moved(names[0], names[1])),
-                    altered=tuple((name, n) for name, n in altered.most_common() if names[0][name] == names[1][name]),
-                    instructions=(len(old), len(new)),
-                    live=(live[0], live[1]),
-                    spills=(len(spills[0].intersection(old)), len(spills[1].intersection(new))),
-                )
-            )
-    return sorted(found, key=lambda each: (-(each.depth or 0), -_weight(each), each.place, str(each.depth)))
-
-
-def _differing(lines: Sequence[dict[int, _Rows]], sides: tuple[Code, Code]) -> Iterator[tuple[_Rows, _Rows, int]]:
-    """Instructions before and after, and the line, of the lines of one file that differ once equal ones are aligned.
-
-    Lines that replace as many others are compared one by one, others together.
-    """
-    numbers = [sorted(each) for each in lines]
-    contents = [
-        [frozenset(_content(code, each[number]).items()) for number in order]
-        for code, each, order in zip(sides, lines, numbers, strict=True)
+def _hunks(sides: tuple[Code, Code]) -> list[Hunk]:
+    """Source lines whose instructions differ, the most changed first; a line that only moved is none."""
+    old, new = map(_by_line, sides)
+    found = [
+        _hunk(f"{file}:{number}" if file else "", *contents)
+        for file in {**old, **new}
+        for number, *contents in _differing(old.get(file, {}), new.get(file, {}))
     ]
-    for kind, begin, end, start, stop in SequenceMatcher(None, contents[0], contents[1]).get_opcodes():
-        if kind == "equal":
-            continue
-        old = [lines[0][number] for number in numbers[0][begin:end]]
-        new = [lines[1][number] for number in numbers[1][start:stop]]
-        if len(old) == len(new):
-            yield from zip(old, new, numbers[1][start:stop], strict=True)
-        else:
-            yield [*chain(*old)], [*chain(*new)], (numbers[1][start:stop] or numbers[0][begin:end])[0]
+    return sorted(found, key=lambda each: (-_weight(each), each.place))
 
 
-def _by_line(code: Code) -> dict[tuple[int | None, str], dict[int, _Rows]]:
-    """Instructions by line, in groups by loop depth and file; without line information, all are of line 0."""
-    found: dict[tuple[int | None, str], dict[int, _Rows]] = defaultdict(dict)
-    for row, (depth, source) in enumerate(zip(code.depths, code.sources, strict=True)):
-        if code.name(row) != "NOP":
+def _by_line(code: Code) -> dict[str, dict[int, _Content]]:
+    """Instructions by file and line; without line information, all are of line 0."""
+    found: dict[str, dict[int, _Content]] = defaultdict(lambda: defaultdict(Counter))
+    for row, source in enumerate(code.sources):
+        if name := code.name(row).replace("NOP", ""):
             file, line = ("", 0) if source is None else (base(source.file), source.line)
-            found[depth, file].setdefault(line, []).append(row)
+            found[file][line][name, code.instructions[row].key] += 1
     return found
 
 
-def _content(code: Code, rows: _Rows) -> Counter[tuple[str, Hashable]]:
-    """Instructions by name and everything but their registers."""
-    return Counter((code.name(row), code.instructions[row].key) for row in rows)
+def _differing(old: dict[int, _Content], new: dict[int, _Content]) -> Iterator[tuple[int, _Content, _Content]]:
+    """Lines of a file that differ once equal ones are aligned, with their instructions before and after.
+
+    Lines that replace as many others are compared one by one, others together.
+    """
+    orders = sorted(old), sorted(new)
+    aligned = SequenceMatcher(
+        None,
+        [frozenset(old[number].items()) for number in orders[0]],
+        [frozenset(new[number].items()) for number in orders[1]],
+    )
+    for kind, begin, end, start, stop in aligned.get_opcodes():
+        if kind != "equal":
+            numbers = orders[0][begin:end], orders[1][start:stop]
+            before, after = ([side[each] for each in group] for side, group in zip((old, new), numbers, strict=True))
+            if len(before) != len(after):
+                before, after = [sum(before, _Content())], [sum(after, _Content())]
+            yield from zip(numbers[1] or numbers[0], before, after, strict=False)
 
 
-def _spilling(kernel: Kernel) -> set[int]:
-    """Instructions that store or load spills."""
-    accesses = kernel.sass.local.accesses if kernel.sass else ()
-    return {each.address // INSTRUCTION for each in accesses if each.kind == "spill"}
+def _hunk(place: str, old: _Content, new: _Content) -> Hunk:
+    names = _names(old), _names(new)
+    altered = [(name, n) for name, n in _names(new - old).most_common() if names[0][name] == names[1][name]]
+    return Hunk(place=place, opcodes=tuple(moved(*names)), altered=tuple(altered))
+
+
+def _names(content: _Content) -> Counter[str]:
+    found = Counter[str]()
+    for (name, _), number in content.items():
+        found[name] += number
+    return found
 
 
 def _weight(hunk: Hunk) -> int:

@@ -22,7 +22,7 @@ from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
-from spillscan.reading.machine.liveness import INSTRUCTION, Graph, live
+from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Bits of stall count, yield, scoreboards and operand reuse: the schedule, not the operation."""
@@ -186,11 +186,6 @@ class Code:
     def graph(self) -> Graph | None:
         """Control-flow graph; ``None`` if unknown."""
         return self._decoded.graph(self.text.parts, function=self.text.function)
-
-    @cached_property
-    def live(self) -> list[int]:
-        """Number of live general registers at each instruction."""
-        return [0] * self.rows if self.graph is None else live(self._files[0].effects(self._words), self.graph).counts
 
     @cached_property
     def sources(self) -> list[SourceLine | None]:
