@@ -70,11 +70,8 @@ oracle: $(TESTS)
 	$(BIN)/python -m tests.oracle.size_oracle
 	$(BIN)/python -m tests.oracle.size_oracle --public --disassemble 0
 	$(BIN)/python -m tests.oracle.sweep_oracle
-	$(BIN)/python -m tests.oracle.audit_oracle
-	$(BIN)/python -m tests.oracle.dataset_oracle
 	$(BIN)/python -m tests.history.audit.crashes
 	$(BIN)/python -m tests.oracle.growth_oracle
-	$(BIN)/python -m tests.oracle.history_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle
 
 mutants: $(TESTS)

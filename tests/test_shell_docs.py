@@ -26,7 +26,7 @@ BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 ELSEWHERE = {
     "git clone ": "tests/oracle/adoption_oracle.py",
     "make run ": ".ci/run",
-    "dask scheduler ": "tests/oracle/audit_oracle.py",
+    "dask scheduler ": "tests/history/audit/test_cluster.py",
     "tests/oracle/h200/build.sh ": "tests/oracle/h200/build.sh",
 }
 """How a block begins that is run by something else: it needs the network, other machines, or a GPU."""

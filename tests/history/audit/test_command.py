@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from spillscan.history.audit import Summary, pool
 from spillscan.history.audit.messages import FileOutcome
 from spillscan.history.dataset import open_dataset
 from tests.conftest import FIXTURES
+from tests.services import git
 
 DEMO = FIXTURES / "demo"
 
@@ -147,8 +146,9 @@ def test_the_summary_folds_what_failed() -> None:
 
 
 def test_a_label_that_git_knows_has_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-01-02T00:00:00Z")
     git(tmp_path, "init", "-q")
-    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one", date="2026-01-02T00:00:00Z")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
     git(tmp_path, "tag", "v1.2")
     monkeypatch.chdir(tmp_path)
     data = tmp_path / "data"
@@ -157,13 +157,6 @@ def test_a_label_that_git_knows_has_its_date(tmp_path: Path, monkeypatch: pytest
     assert audit(DEMO / "head.log", "--dataset", data, "--label", "v9", "--meta", "time=2026-01-01") == 0
     builds = open_dataset(str(data)).builds
     assert [build.label for build in builds] == ["v9", "night", "v1.2"]
-    commit = git(tmp_path, "rev-parse", "HEAD").strip()
+    commit = git(tmp_path, "rev-parse", "HEAD")
     assert [build.meta.get("commit") for build in builds] == [None, commit, commit]
     assert builds[1].time == builds[2].time
-
-
-def git(folder: Path, *words: str, date: str = "2026-01-01T00:00:00Z") -> str:
-    """What git says in a repository of a test."""
-    who = {f"GIT_{role}_{what}": "A B <a@b>" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    known = os.environ | who | {"GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": os.devnull}
-    return subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, env=known).stdout

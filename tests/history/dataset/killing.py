@@ -11,11 +11,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -52,24 +50,6 @@ def append(root: str, say: Callable[[str], None] = lambda text: None) -> None:
         say(" ".join(unit.uri for unit, _ in batch))
 
 
-class Left(NamedTuple):
-    """What a kill left."""
-
-    units: int
-    killed: bool
-    """Whether the append was still going."""
-
-
-def span(root: Path) -> float:
-    """Seconds from the first byte that an append writes to the last, where nobody kills it."""
-    process = _started(root, 0)
-    begin = time.monotonic()
-    with process:
-        assert process.stdout is not None
-        process.stdout.read()
-    return time.monotonic() - begin
-
-
 def _started(root: Path, call: int) -> subprocess.Popen[str]:
     """An append that is about to write."""
     process = subprocess.Popen(
@@ -83,18 +63,14 @@ def _started(root: Path, call: int) -> subprocess.Popen[str]:
     return process
 
 
-def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> Left:
-    """Append, killed before a call to the disk or so many seconds after it began to write; check what is left."""
+def kill_once(root: Path, call: int) -> int:
+    """Append, killed before a call to the disk; check what is left, and count its units."""
     before = set() if not root.exists() else {uri for uri, _ in finished(str(root), LABEL)}
     process = _started(root, call)
     assert process.stdout is not None
-    if seconds is not None:
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
     announced = {uri for line in process.stdout for uri in line.split()}
     process.stdout.close()
-    killed = process.wait() == -signal.SIGKILL and len(announced) < UNITS - len(before)
-    assert killed or seconds is not None
+    assert process.wait() == -signal.SIGKILL
     there = {uri for uri, _ in finished(str(root), LABEL)}
     assert before | announced <= there, "a finished unit is lost"
     if there:
@@ -102,7 +78,7 @@ def kill_once(root: Path, *, call: int = 0, seconds: float | None = None) -> Lef
         kept = load_build(str(root), LABEL).kernels
         assert kept == tuple(kernel for uri in sorted(expected) for kernel in expected[uri].kernels)
         assert open_dataset(str(root)).query("SELECT count(*) FROM kernels").fetchall() == [(len(kept),)]
-    return Left(len(there), killed)
+    return len(there)
 
 
 def complete(root: Path) -> None:

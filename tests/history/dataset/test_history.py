@@ -15,7 +15,7 @@ from spillscan.history.dataset import Unit, history, merge, open_dataset, record
 from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output.errors import InputError
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, sized
 from tests.history.dataset import planted
 from tests.history.dataset.support import command
 from tests.reporting import payload_of
@@ -153,10 +153,9 @@ def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
     assert found.values("registers") == [32, 33]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(1, sized(3, 6)))
 def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
-    """Small histories; `python -m tests.oracle.history_oracle` has large ones."""
-    made = planted.past(random.Random(seed), 12, 8)
+    made = planted.past(random.Random(seed), *sized((12, 8), (300, 40)))
     assert {said.event for said in made.expected()} >= {"changed", "back", "gone", "new"}
     planted.write(made, tmp_path)
     assert planted.disagreements(made, tmp_path) == []
