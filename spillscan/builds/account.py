@@ -7,7 +7,7 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import checks, launcher, tree
+from spillscan.builds import launcher, tree
+from spillscan.builds.checks import is_check, is_of_check
 from spillscan.builds.pieces import is_linked, is_packed, pieces
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output.files import cache_folder, is_held
@@ -55,23 +56,20 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     ended = [run.kept, *(each.kept for each in killed)]
     known = min(map(_known, ended), key=lambda each: each.since_ns)
     seen = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.began_ns)
-    tried = tuple(filter(checks.is_check, seen))
-    new = tuple(_finished(call) for call in seen if call not in tried)
+    tried = tuple(filter(is_check, seen))
+    new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
 
-    watched = watched_by((call.command[0], call.folder) for call in seen)
-    later = watched.found(folder for call in seen for folder in (call.folder, *call.folders))
-    later = [each for each in later if not watched.covers(known.tops, each)]
+    watched = watched_by(call.command[0] for call in seen)
+    later = watched.further((folder for call in seen for folder in (call.folder, *call.folders)), known.tops)
     changed = watched.changed(known.files, known.tops) | watched.changed_since(known.since_ns, later)
-    there = [each for each in before.outputs if os.path.isfile(each.path)]
-    changed |= {each.path for each in there if not each.is_as_it_was}
-    found = [_output(path) for path in changed if not checks.is_of_check(path)]
-    found = [each for each in found if each.pieces and (not is_packed(each.path) or contains_code(each.path))]
-    replaced = [old for old in before.calls if any(_replaces(call, old) for call in new)]
-    unchanged = [_as_it_is(each, replaced, new) for each in there if each.path not in changed]
+    changed |= {each.path for each in before.outputs if not each.is_as_it_was}
+    found = [each for each in map(_output, changed) if each.pieces and not is_of_check(each.path)]
+    found = [each for each in found if not is_packed(each.path) or contains_code(each.path)]
+    unchanged = [each for each in before.outputs if each.path not in changed]
     outputs = sorted((*unchanged, *found), key=lambda each: (each.entry[2], each.path))
 
     left = {piece for output in outputs for piece in output.pieces}
-    old = [each for each in before.calls if each not in replaced and _stays(each, left)]
+    old = [each for each in before.calls if _stays(each, left, new)]
     finished = replace(run, kept="", did=bool(new or found))
     lost = {each.kept for each in (*killed, run)}
     runs = [each for each in before.runs if each.kept not in lost and not _settles(finished, each, at_start)]
@@ -86,17 +84,11 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     return Account(build, run.status or 0, new, len(old), tried)
 
 
-def watched_by(compilers: Iterable[tuple[str, str]]) -> tree.Watched:
-    """Rules for watched folders that leave out our own and the toolkits. ``compilers``: names and working folders."""
-    return tree.Watched([cache_folder("runs"), cache_folder("launchers"), *(_toolkit(*each) for each in compilers)])
-
-
-def _toolkit(compiler: str, folder: str) -> str:
-    """Folder of a compiler's toolkit, or as much of it as does not contain the build: ``~/bin/nvcc``."""
-    program = launcher.behind_scripts(os.path.realpath(shutil.which(compiler) or compiler))
-    programs, build = os.path.dirname(program), os.path.join(os.path.realpath(folder), "")
-    tops = (os.path.dirname(programs), programs)
-    return next((top for top in tops if not build.startswith(os.path.join(top, ""))), program)
+def watched_by(compilers: Iterable[str]) -> tree.Watched:
+    """Rules for watched folders that leave out our own, and the toolkits of ``compilers``."""
+    programs = (launcher.behind_scripts(os.path.realpath(shutil.which(each) or each)) for each in compilers)
+    toolkits = (os.path.dirname(os.path.dirname(each)) for each in programs)
+    return tree.Watched([cache_folder("runs"), cache_folder("launchers"), *toolkits])
 
 
 # ---- runs ---------------------------------------------------------------------------------------------------------
@@ -125,15 +117,6 @@ def _output(path: str) -> Output:
     return Output(path=path, entry=tree.entry_of(path) or (0, 0, 0), pieces=pieces(path), linked=is_linked(path))
 
 
-def _as_it_is(output: Output, replaced: list[Call], new: tuple[Call, ...]) -> Output:
-    """An output that this run did not change; marked if it has old code of a source that was compiled again."""
-    lost = set(output.pieces).difference(*(call.pieces for call in new))
-    for call in replaced:
-        if not lost.isdisjoint(call.pieces):
-            return replace(output, older_than=call.path(next(iter(call.sources), call.name)))
-    return output
-
-
 # ---- calls --------------------------------------------------------------------------------------------------------
 
 
@@ -150,17 +133,14 @@ def _calls(kept: str) -> Iterator[Call]:
             yield Call(id=f"{os.stat(path).st_mtime_ns}-{number}", command=tuple(words), folder=folder)
 
 
-def _finished(call: Call) -> Call:
-    files = {call.path(name): digest for name, digest in call.files.items()}
-    return replace(call, ancestors=(), folders=(), files=files)
+def _stays(call: Call, left: set[str], new: Sequence[Call]) -> bool:
+    """Whether an earlier call still counts.
 
-
-def _replaces(call: Call, old: Call) -> bool:
-    return call.repeats(old) and (call.status == 0 or old.status != 0)
-
-
-def _stays(call: Call, left: set[str]) -> bool:
-    """Whether an earlier call still counts: an output has its code, or it wrote none and its source still exists."""
+    ``left``: GPU code in outputs. A call that a ``new`` one repeats counts for what only it wrote; one that wrote none
+    counts while its source exists.
+    """
+    again = any(each.repeats(call) and (each.status == 0 or call.status != 0) for each in new)
     if call.pieces:
-        return not left.isdisjoint(call.pieces)
-    return not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)
+        own = left.intersection(call.pieces)
+        return bool(own.difference(*(each.pieces for each in new)) if again else own)
+    return not again and (not call.sources or any(os.path.exists(call.path(each)) for each in call.sources))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.builds import tree
@@ -12,12 +11,13 @@ from spillscan.builds import tree
 if TYPE_CHECKING:
     from spillscan.builds.record import Call
 
-_CMAKE = re.compile(r"cmake\d*(?:\.exe)?\Z")
+_PROGRAM = re.compile(r"(?:cmake\d*|meson(?:\.py)?|configure)(?:\.exe)?")
+_OTHER_STEPS = frozenset(("--build", "--install", "-P", "-E", "compile", "install", "test", "dist"))
 _BUILD_FOLDER = re.compile(r"(.*?)/(?:CMakeFiles|meson-private)(?:/|\Z)")
 _FILE = re.compile(
     r"CMakeFiles/(?:[\d.]+/(?:CompilerId|CMakeDetermineCompilerABI)|CMakeScratch|CMakeTmp"
     r"|CMake(?:Error|Output)\.log$|CMakeConfigureLog\.yaml$)|/share/cmake[^/]*/Modules/"
-    r"|(?:^|/)(?:meson-private/|meson-logs/|conftest\.\w+$|config\.log$)"
+    r"|(?:^|/)(?:meson-private/|meson-logs/|config\.log$)"
 )
 _WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat", "config.status")
 """Files that a successful configure step writes last."""
@@ -25,8 +25,9 @@ _WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat"
 
 def is_check(call: Call) -> bool:
     """Whether a successful configure step made the call, without a source file of the build."""
-    step = next((each for each in call.ancestors if _configures(each[1:]) is not None), None)
-    if step is None or not _configures(step[1:]):
+    steps = (each for each in call.ancestors if any(map(_PROGRAM.fullmatch, map(os.path.basename, each[1:3]))))
+    step = next(steps, None)
+    if step is None or not _OTHER_STEPS.isdisjoint(step):
         return False
     places = {os.path.join(step[0], word.removeprefix("-B")) for word in step}
     places |= {found[1] for word in (call.folder, *call.command) if (found := _BUILD_FOLDER.match(word))}
@@ -36,15 +37,5 @@ def is_check(call: Call) -> bool:
 
 
 def is_of_check(path: str) -> bool:
-    """Whether ``path`` belongs to a compiler check of CMake, Meson or a configure script, or to its log."""
+    """Whether ``path`` belongs to a compiler check of CMake or Meson, or is a log of such checks."""
     return _FILE.search(path.replace("\\", "/")) is not None
-
-
-def _configures(words: Sequence[str]) -> bool | None:
-    """Whether a command is a configure step; ``None`` if it is another program."""
-    names = [os.path.basename(word) for word in words[:3]]
-    if names and _CMAKE.match(names[0]):
-        return not {"--build", "-P", "-E", "--install"} & set(words)
-    if any(name in ("meson", "meson.py") for name in names):
-        return bool({"setup", "regenerate"} & set(words))
-    return True if "configure" in names[:2] else None

@@ -23,9 +23,7 @@ _Gap = tuple[str, str]
 
 def units(build: BuildRecord) -> Iterator[Unit]:
     """Compilations of a build that name a source."""
-    for call in build.calls:
-        if call.source:
-            yield Unit(source=call.source, object=call.object, done=call.status == 0)
+    return (Unit(source=each.source, object=each.object, done=each.status == 0) for each in build.calls if each.source)
 
 
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
@@ -36,7 +34,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         yield from (_issue("build-incomplete", message, name) for message in _of_run(run))
     digest_of = cache(_digest_of)
     for call in build.calls:
-        for code, message in _of_failed(call, build.calls) if call.status != 0 else _of_files(call, digest_of):
+        for code, message in _of_failed(call, build.calls) if call.status != 0 else _of_files(call, build, digest_of):
             yield _issue(code, message, call.name)
     kept = to_read(build)
     there = {piece for output in kept for piece in output.pieces}
@@ -81,18 +79,18 @@ def _of_failed(call: Call, calls: Sequence[Call]) -> Iterator[_Gap]:
         yield "build-failed", f"{call.name} failed to compile ({_end(call.status)})"
 
 
-def _of_files(call: Call, digest_of: Callable[[str], str]) -> Iterator[_Gap]:
+def _of_files(call: Call, build: BuildRecord, digest_of: Callable[[str], str]) -> Iterator[_Gap]:
     """Gap of a call whose source or headers were changed."""
     changed = [shown(path) for path, digest in call.files.items() if (now := digest_of(path)) and now != digest]
     if changed:
         since = "it was compiled" if changed == [call.source] else f"{call.name} was compiled"
-        yield "stale-unit", f"{_few(changed)} changed after {since}"
+        held = [shown(each.path) for each in build.outputs if not set(each.pieces).isdisjoint(call.pieces)]
+        where = f"; the old code is in {_few(held)}" if held else ""
+        yield "stale-unit", f"{_few(changed)} changed after {since}{where}"
 
 
 def _of_output(output: Output, only_there: bool) -> Iterator[_Gap]:
-    if output.older_than:
-        yield "stale-unit", f"has code of {shown(output.older_than)} from before it was compiled again"
-    elif not os.path.exists(output.path):
+    if not os.path.exists(output.path):
         if only_there:
             yield "changed-input", "is gone, and no compiler call reported its GPU code"
     elif not output.is_as_it_was:

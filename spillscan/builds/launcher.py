@@ -74,7 +74,7 @@ def main(command: Sequence[str]) -> int:
     call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(headers, program)
     call["headers"] = read is not None
-    call["files"] |= {path: _digest(path, started) for path in read or ()}
+    call["files"] |= {os.path.abspath(path): _digest(path, started) for path in read or ()}
     call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
     with suppress(OSError):
         with open(f"{key}.part", "w", encoding="ascii") as file:
@@ -138,7 +138,7 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
         wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
     return {
         "sources": [path for path in read if path not in texts],
-        "files": {path: _digest(path, started) for path in read},
+        "files": {os.path.abspath(path): _digest(path, started) for path in read},
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in pieces(path)}),
         "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),

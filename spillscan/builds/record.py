@@ -21,7 +21,7 @@ from spillscan.output.errors import InputError
 
 NAME = "spillscan-build.json"
 """Default name of a run file."""
-FORMAT = "spillscan build 3"
+FORMAT = "spillscan build 4"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
 _ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+\w?|\b(?:native|all-major)\b|(?<==)all\b")
 _LONGEST_NAME = 60
@@ -43,7 +43,7 @@ class Call(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     """Text files that the words name, as written."""
     files: Mapping[str, str] = {}
-    """SHA-256 of each source and header that it read; empty if the file changed meanwhile."""
+    """SHA-256 of each source and header that it read, by absolute path; empty if the file changed meanwhile."""
     headers: bool = False
     """Whether ``files`` contains all headers."""
     wrote: tuple[str, ...] = ()
@@ -104,8 +104,6 @@ class Output(Struct, frozen=True, kw_only=True):
     """Digests of its GPU code."""
     linked: bool = False
     """Whether a device linker wrote part of it."""
-    older_than: str = ""
-    """Source that was compiled again since, while the file has its old code."""
 
     @property
     def is_as_it_was(self) -> bool:

@@ -70,7 +70,7 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
 
 def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
     """Store the list of watched files before the build."""
-    watched = account.watched_by([("nvcc", os.curdir)])
+    watched = account.watched_by(["nvcc"])
     tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
     known = account.Known(since_ns=os.stat(kept).st_ctime_ns, tops=tops, files=watched.files(tops))
     with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -48,7 +48,9 @@ class Watched:
     def __init__(self, left_out: Iterable[str]) -> None:
         from tempfile import gettempdir
 
-        self._left_out = tuple(os.path.join(os.path.realpath(each), "") for each in (*_SYSTEM, *left_out))
+        here = os.path.join(os.getcwd(), "")
+        real = (os.path.join(os.path.realpath(each), "") for each in (*_SYSTEM, *left_out))
+        self._left_out = tuple(each for each in real if not here.startswith(each))
         homes = (os.sep, os.path.expanduser("~"), gettempdir(), "/tmp", "/var/tmp", "/home")
         self._shallow = frozenset(map(os.path.realpath, homes))
         """Folders of which only direct files are listed, since their subfolders belong to others."""
@@ -57,22 +59,18 @@ class Watched:
         """Whether a folder may be watched."""
         return not os.path.join(os.path.realpath(folder), "").startswith(self._left_out)
 
-    def found(self, folders: Iterable[str]) -> list[str]:
-        """Folders of compiler calls to watch from now on, without those below another."""
-        wanted = (os.path.realpath(each) for each in folders if self.allows(each))
-        return self.outermost(each for each in wanted if each not in self._shallow)
+    def further(self, folders: Iterable[str], tops: Sequence[str]) -> list[str]:
+        """Folders of compiler calls to watch from now on, beside ``tops``."""
+        return self.outermost({os.path.realpath(each) for each in folders if self.allows(each)} - self._shallow, tops)
 
-    def outermost(self, folders: Iterable[str]) -> list[str]:
-        """The folders without those that another covers."""
+    def outermost(self, folders: Iterable[str], known: Sequence[str] = ()) -> list[str]:
+        """The folders without those that another, or one of the ``known``, covers."""
         found: list[str] = []
         for folder in sorted({os.path.realpath(each) for each in folders}):
-            if not self.covers(found, folder):
+            tops = (top for top in (*known, *found) if top not in self._shallow)
+            if folder not in known and not folder.startswith(tuple(f"{top}/" for top in tops)):
                 found.append(folder)
         return found
-
-    def covers(self, tops: Iterable[str], folder: str) -> bool:
-        """Whether a folder is one of ``tops``, or watched as part of one."""
-        return any(folder == top or (top not in self._shallow and folder.startswith(f"{top}/")) for top in tops)
 
     def files(self, tops: Iterable[str]) -> dict[str, Entry]:
         """All files in and below the folders; links under their own paths, too. Each real folder is entered once."""

@@ -62,9 +62,8 @@ def test_the_top_of_a_work_tree(tmp_path: Path) -> None:
 
 def test_what_is_never_watched() -> None:
     watched = Watched(["/opt/toolkit"])
-    assert watched.found(["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a"]) == [
-        "/srv/a"
-    ]
+    folders = ["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a", "/srv/top/c"]
+    assert watched.further(folders, ["/srv/top"]) == ["/srv/a"]
     assert watched.outermost(["/a/b", "/a", "/ab", "/"]) == ["/", "/a", "/ab"]
 
 

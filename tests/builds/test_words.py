@@ -23,17 +23,17 @@ def test_commands_that_make_machine_code(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ROWS["steps"])
-def test_configure_steps(line: str) -> None:
-    assert checks._configures(line.split()) is ROWS["steps"][line]
-
-
-def test_a_step_ended_well_where_it_wrote_its_last_file_since(tmp_path: Path) -> None:
+def test_configure_steps(line: str, tmp_path: Path) -> None:
+    """A call of a step that wrote its last file since is a compiler check."""
     (tmp_path / "config.status").touch()
     ended = (tmp_path / "config.status").stat().st_ctime_ns
-    step = (str(tmp_path), "bash", "configure")
+    place, outer = str(tmp_path), ("/", "cmake", ".")
     for began, well in ((ended, True), (ended + 1, False)):
-        call = Call(id=f"{began}-1", command=("nvcc", "conftest.cu"), folder=str(tmp_path), ancestors=(step,))
-        assert checks.is_check(call) is well
+        step = (place, *line.split())
+        call = Call(
+            id=f"{began}-1", command=("nvcc", "conftest.cu"), folder=place, ancestors=(("/", "sh"), step, outer)
+        )
+        assert checks.is_check(call) is (well and ROWS["steps"][line])
 
 
 @pytest.mark.parametrize("name", ROWS["settled"])
@@ -60,11 +60,12 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     line = "nvcc -c a.cu --pre-include=b.cu -MF a.d -o new.o old.o @opts gone.cu"
     first = noted(line)
     assert (first["sources"], first["wrote"], len(first["pieces"])) == (["a.cu", "b.cu"], ["new.o"], 1)
-    assert (first["files"], first["folders"]) == (dict.fromkeys(("a.cu", "b.cu", "opts"), digest), [str(tmp_path)])
+    read = {str(tmp_path / name): digest for name in ("a.cu", "b.cu", "opts")}
+    assert (first["files"], first["folders"]) == (read, [str(tmp_path)])
     assert noted("nvcc -c")["wrote"] == ["./new.o"]
     assert noted("nvcc", compiled=False) == {**none, "folders": []}
     os.utime("a.cu")
-    assert noted("nvcc a.cu")["files"] == {"a.cu": ""}
+    assert noted("nvcc a.cu")["files"] == {str(tmp_path / "a.cu"): ""}
 
 
 def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
