@@ -15,7 +15,7 @@ from spillscan.judging.places import Tree, placed, weighed
 from spillscan.model import Kernel
 from spillscan.model.code import MOST_REGISTERS
 from spillscan.model.local import LocalTraffic, SourceLine
-from spillscan.occupancy.bounds import REGISTER_STEP, register_cap
+from spillscan.occupancy.bounds import REGISTER_STEP, register_limit
 from spillscan.occupancy.devices import Device, device
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
@@ -192,7 +192,7 @@ def _limit(kernel: Kernel) -> str:
     A binary contains the threads of the launch bounds and the resulting limit, but not the minimum of blocks, nor
     ``__maxnreg__`` as such.
     """
-    registers, allowed = kernel.usage.registers, kernel.sass.register_cap if kernel.sass else None
+    registers, allowed = kernel.usage.registers, kernel.sass.register_limit if kernel.sass else None
     limit = limit_of(kernel)
     most = most_registers(kernel)
     if limit is None:
@@ -214,14 +214,14 @@ def _limiting(kernel: Kernel, limit: int) -> str:
         known = made is not None and made.options
         return f"__maxnreg__({limit}) limits it to" if known else "__maxnreg__ or -maxrregcount limits it to"
     possible = here is not None and threads <= here.max_threads_per_block
-    if possible and here is not None and register_cap(here, threads).registers == limit:
+    if possible and here is not None and register_limit(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
     return f"launch bounds of {count(threads, 'thread')} with minimum blocks, or __maxnreg__, limit it to"
 
 
 def limit_of(kernel: Kernel) -> int | None:
     """Register limit that ptxas obeyed; ``None`` if there is none, or it is unknown."""
-    allowed = kernel.sass.register_cap if kernel.sass else None  # unknown of device functions
+    allowed = kernel.sass.register_limit if kernel.sass else None  # unknown of device functions
     return limited_by_option(kernel) if allowed in (None, MOST_REGISTERS) else allowed
 
 

@@ -28,7 +28,7 @@ from spillscan.occupancy.bounds import (
     bounds_for_more_registers,
     largest_block,
     least_limit,
-    register_cap,
+    register_limit,
 )
 from spillscan.occupancy.devices import WARP_THREADS, resolve
 from spillscan.occupancy.formula import launched, resident
@@ -210,11 +210,11 @@ def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuratio
         return Fix("try", f"{setting}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
     here, threads = configuration.device, configuration.threads_per_block
     blocks = resident(configuration).resident_blocks
-    freed = register_cap(here, threads).registers
+    freed = register_limit(here, threads).registers
     same = f"the same {count(blocks, 'block')}/SM"
     if exact and freed > now and limit_of(kernel) is not None and _blocks_at(configuration, freed) == blocks:
         return Fix("fix", f"__launch_bounds__({threads}, 1){_in_place(kernel)}: up to {freed} registers at {same}")
-    step = next((cap for cap in bounds_for_more_registers(configuration) if cap.registers >= least), None)
+    step = next((limit for limit in bounds_for_more_registers(configuration) if limit.registers >= least), None)
     if step is not None:
         after = _blocks_at(configuration, step.registers)
         change = same if after == blocks else f"{blocks} → {count(after, 'block')}/SM"
@@ -222,7 +222,7 @@ def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuratio
         bounds = f"__launch_bounds__({step.threads}, {step.blocks}){_in_place(kernel)}"
         return Fix("try", f"{bounds}: {step.registers} registers, {bound}{change} {_NOT_TRIED}")
     if smaller := largest_block(here, least):
-        registers = register_cap(here, smaller).registers
+        registers = register_limit(here, smaller).registers
         return Fix("try", f"at most {count(smaller, 'thread')} per block: up to {registers} registers {_NOT_TRIED}")
     return Fix("try", FEWER)
 
@@ -321,7 +321,7 @@ def _of_launch(occupancy: Occupancy, *, tried: bool) -> Iterator[Fix]:
     configuration = occupancy.configuration
     device, threads = configuration.device, configuration.threads_per_block
     if occupancy.limits["registers"] == 0 and threads <= device.max_threads_per_block and not tried:
-        limit = register_cap(device, threads).registers
+        limit = register_limit(device, threads).registers
         if limit < configuration.registers:
             yield Fix("try", f"at most {limit} registers: __launch_bounds__({threads}, 1) {_NOT_TRIED}")
     if occupancy.limits["registers"] == 0 or occupancy.limits["warps"] == 0:

@@ -140,7 +140,7 @@ def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
 
 
 def why_here(about: Ranked) -> str:
-    """Why a family is ranked here, such as ``3 kernels, 74 % of the spill cost``."""
+    """Why a family is ranked here, such as ``3 kernels, 74% of the spill cost``."""
     from spillscan.advice.profile.table import time_text
 
     words = [count(len(about.kernels), "kernel")]

@@ -23,7 +23,7 @@ from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy import data, text
 from spillscan.occupancy.binding import LABELS
-from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.bounds import register_limit
 from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
 from spillscan.occupancy.formula import check, resident
@@ -178,12 +178,12 @@ def _configuration(arguments: argparse.Namespace, device: Device) -> Configurati
 def _bounds(written: str, device: Device) -> _Answer:
     threads, _, blocks = written.partition(",")
     try:
-        cap = register_cap(device, int(threads), int(blocks or "1"))
+        limit = register_limit(device, int(threads), int(blocks or "1"))
     except ValueError:
         raise UsageError(f"--launch-bounds must be T or T,B, not {written[:60]!r}") from None
-    occupancy = resident(Configuration(device=device, registers=cap.registers, threads_per_block=cap.threads))
-    row = {"arch": device.target, **asdict(cap), **data.as_row(occupancy)}
-    return _Answer(lambda style: text.cap_lines(device, cap, occupancy), row, [row])
+    occupancy = resident(Configuration(device=device, registers=limit.registers, threads_per_block=limit.threads))
+    row = {"arch": device.target, **asdict(limit), **data.as_row(occupancy)}
+    return _Answer(lambda style: text.limit_lines(device, limit, occupancy), row, [row])
 
 
 def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu | None) -> _Answer:

@@ -133,7 +133,7 @@ class SassStats(Struct, frozen=True, kw_only=True):
     Functions with equal digests have the same code, whatever their names and addresses; ``None`` for a disassembly,
     which does not show all of it.
     """
-    register_cap: int | None = None
+    register_limit: int | None = None
     """Register limit per thread that ptxas had, from launch bounds, ``__maxnreg__`` or ``-maxrregcount``.
 
     255: as many as an instruction can name; ``None`` for a disassembly, and for a device function.

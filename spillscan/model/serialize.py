@@ -185,7 +185,7 @@ def sass_json(stats: SassStats) -> SassJson:
         lines=local.lines,
         roles=stats.roles,
         digest=stats.digest,
-        register_cap=stats.register_cap,
+        register_limit=stats.register_limit,
         text=stats.text,
     )
 

@@ -126,7 +126,7 @@ class SassJson(LocalJson, gc=False):
     """code with its own number of registers (setmaxnreg): the start, then by registers; empty if there is none"""
     digest: str | None = None
     """digest of the code: equal if the code is the same byte for byte; null for a disassembly"""
-    register_cap: Count | None = None
+    register_limit: Count | None = None
     """register limit per thread that ptxas had; 255: as many as an instruction can name; null for a disassembly"""
     text: CodeText | None = None
     """the code itself, if scan --with code kept it"""

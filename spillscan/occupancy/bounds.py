@@ -24,7 +24,7 @@ def least_limit(device: Device) -> int:
     return 24 if device.version >= (7, 0) else 16
 
 
-class RegisterCap(Struct, frozen=True, kw_only=True):
+class RegisterLimit(Struct, frozen=True, kw_only=True):
     """Register limit that ptxas derives from ``__launch_bounds__(threads, blocks)``."""
 
     threads: int
@@ -40,7 +40,7 @@ class RegisterCap(Struct, frozen=True, kw_only=True):
     """
 
 
-def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
+def register_limit(device: Device, threads: int, blocks: int = 1) -> RegisterLimit:
     """Register limit that ptxas derives from ``__launch_bounds__(threads, blocks)``.
 
     ``floor(registers of a partition / (32 * warps of a partition))``, rounded down to 8: (256, 6) gives 40, not 42. A
@@ -64,9 +64,9 @@ def register_cap(device: Device, threads: int, blocks: int = 1) -> RegisterCap:
     partitions = 1 if device.sub_partitions == 1 else PARTITIONS  # 1 only if an assumption removes partitions
     by_sm = device.registers_per_sm // partitions // (WARP_THREADS * -(-resident_warps // partitions))
     by_block = device.registers_per_block // partitions // (WARP_THREADS * -(-warps // partitions))
-    cap = min(by_sm, by_block) // unit * unit
+    limit = min(by_sm, by_block) // unit * unit
     most = device.max_registers_per_thread
-    return RegisterCap(threads=threads, blocks=blocks, registers=min(cap, most), ignored=ignored)
+    return RegisterLimit(threads=threads, blocks=blocks, registers=min(limit, most), ignored=ignored)
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -90,36 +90,36 @@ def bounds_for_more_blocks(occupancy: Occupancy) -> Bounds | None:
     blocks = occupancy.resident_blocks + 1
     if threads > device.max_threads_per_block or blocks > device.max_blocks_per_sm:
         return None
-    cap = register_cap(device, threads, blocks)
-    if cap.ignored or not 8 <= cap.registers < configuration.registers:
+    limit = register_limit(device, threads, blocks)
+    if limit.ignored or not 8 <= limit.registers < configuration.registers:
         return None
-    reached = resident(replace(configuration, registers=cap.registers)).resident_blocks
+    reached = resident(replace(configuration, registers=limit.registers)).resident_blocks
     if reached < blocks:
         return None
-    most = register_cap(device, threads, reached)  # the same limit may add several blocks
+    most = register_limit(device, threads, reached)  # the same limit may add several blocks
     return Bounds(
         threads=threads,
-        blocks=blocks if most.ignored or most.registers != cap.registers else reached,
-        registers=cap.registers,
-        shed=configuration.registers - cap.registers,
+        blocks=blocks if most.ignored or most.registers != limit.registers else reached,
+        registers=limit.registers,
+        shed=configuration.registers - limit.registers,
     )
 
 
-def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterCap, ...]:
+def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterLimit, ...]:
     """Launch bounds that allow more registers than the kernel uses, lowest limit first, each with the most blocks."""
     device, threads = configuration.device, configuration.threads_per_block
     most = min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
     if not 0 < threads <= device.max_threads_per_block:
         return ()
-    found: dict[int, RegisterCap] = {}
+    found: dict[int, RegisterLimit] = {}
     for blocks in range(most, 0, -1):
-        cap = register_cap(device, threads, blocks)
-        if cap.registers > configuration.registers:
-            found.setdefault(cap.registers, cap)
+        limit = register_limit(device, threads, blocks)
+        if limit.registers > configuration.registers:
+            found.setdefault(limit.registers, limit)
     return tuple(found.values())
 
 
 def largest_block(device: Device, registers: int) -> int:
     """Most threads per block, in whole warps, at ``registers`` per thread; 0 if none fits."""
     sizes = range(device.max_threads_per_block, 0, -WARP_THREADS)
-    return next((size for size in sizes if register_cap(device, size).registers >= registers), 0)
+    return next((size for size in sizes if register_limit(device, size).registers >= registers), 0)

@@ -191,14 +191,14 @@ class Summary(Struct, frozen=True, kw_only=True):
                 f" {self.occupancy.active_warps} of {count(self.occupancy.max_warps, 'warp')}"
                 f" ({percent(self.occupancy.fraction, self.at_most)}),"
                 f" limited by {limited_by(self.limiters)}"
-                + (" or its dynamic shared memory, which is not known" if self.at_most else "")
+                + (" or its dynamic shared memory, which is unknown" if self.at_most else "")
                 + (" (block size from its launch bounds)" if self.by_bounds else "")
             )
         sizes = ", ".join(f"{threads}: {percent(found.fraction)}" for threads, found in self.at_threads)
         most = percent(self.occupancy.fraction, at_most=True)
         return (
             f"at most {most} over all block sizes, by threads per block {sizes}"
-            " (assumed: launch not known, no dynamic shared memory)"
+            " (launch unknown; assumes no dynamic shared memory)"
         )
 
 
@@ -263,12 +263,12 @@ def _over_block_sizes(
 
 
 def percent(fraction: float, at_most: bool = False) -> str:
-    """Percentage with four digits, such as ``75 %`` or ``31.25 %``; ``at_most`` rounds up, as for an upper bound.
+    """Percentage with four digits, such as ``75%`` or ``31.25%``; ``at_most`` rounds up, as for an upper bound.
 
     Occupancies are sums of powers of two or three, so four digits suffice.
     """
     share = 100 * fraction
-    return f"{math.ceil(100 * share) / 100 if at_most else share:.4g} %"
+    return f"{math.ceil(100 * share) / 100 if at_most else share:.4g}%"
 
 
 def whole(amount: float, at_most: bool) -> int:

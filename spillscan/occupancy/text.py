@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spillscan.occupancy.binding import LABELS, findings, limited_by, verdict
-from spillscan.occupancy.bounds import RegisterCap
+from spillscan.occupancy.bounds import RegisterLimit
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
     Headroom,
@@ -37,7 +37,7 @@ def inputs(configuration: Configuration) -> str:
     if configuration.max_dynamic_shared_bytes is not None:
         parts.append(f"opted in to {configuration.max_dynamic_shared_bytes:,} B dynamic")
     if configuration.carveout_percent is not None:
-        parts.append(f"carve-out {configuration.carveout_percent} %")
+        parts.append(f"carve-out {configuration.carveout_percent}%")
     if configuration.device.version >= (9, 0):
         parts.append(count(configuration.barriers, "barrier"))
     return ", ".join(parts)
@@ -118,17 +118,17 @@ def _limits(occupancy: Occupancy) -> list[str]:
     return [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in rows]
 
 
-def cap_lines(device: Device, cap: RegisterCap, occupancy: Occupancy) -> list[str]:
+def limit_lines(device: Device, limit: RegisterLimit, occupancy: Occupancy) -> list[str]:
     """Register limit by launch bounds, and the occupancy at that limit."""
     lines = [
         title(device),
-        f"__launch_bounds__({cap.threads}, {cap.blocks}) limits registers to {cap.registers} per thread",
+        f"__launch_bounds__({limit.threads}, {limit.blocks}) limits registers to {limit.registers} per thread",
     ]
-    if cap.ignored:
+    if limit.ignored:
         lines.append(
-            f"ptxas ignores the {count(cap.blocks, 'block')}: {cap.ignored}; its own heuristic may then use less"
+            f"ptxas ignores the {count(limit.blocks, 'block')}: {limit.ignored}; its own heuristic may then use less"
         )
-    return [*lines, f"at {cap.registers} registers: {result(occupancy)}"]
+    return [*lines, f"at {limit.registers} registers: {result(occupancy)}"]
 
 
 def next_block_line(occupancy: Occupancy) -> str:

@@ -92,7 +92,7 @@ def _labels(names: Names) -> dict[str, _Label]:
         "family": of_kernel(cache(names.base)),
         "kernel": of_kernel(cache(names.of)),
         "namespace": of_kernel(cache(lambda symbol: namespace(demangle(symbol)))),
-        "object": lambda _, key: key.unit or "(not known)",
+        "object": lambda _, key: key.unit or "(unknown)",
         "member": lambda name, key: key.member or PurePath(name).name,
         "file": lambda name, key: name,
     }

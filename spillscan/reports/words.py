@@ -150,7 +150,7 @@ def by_name_mark(place: Place | None) -> str:
 
 
 def lines_of(finding: Finding, report: Report) -> str:
-    """``lines by cost: 62 % at src/gemm.cu:50 (inlined: math.cuh:9), 20 % at src/gemm.cu:58``; empty without lines."""
+    """``lines by cost: 62% at src/gemm.cu:50 (inlined: math.cuh:9), 20% at src/gemm.cu:58``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
     found = heaviest(finding, report.tree)[:TOP]

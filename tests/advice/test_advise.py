@@ -134,7 +134,7 @@ def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", str(FIXTURES / "demo" / "head.log"), "-f", "markdown"]) == 0
     said = capsys.readouterr().out
-    assert "1. `model::gemm<8> (sm_80)`: 2 kernels, 100 % of the spill cost" in said
+    assert "1. `model::gemm<8> (sm_80)`: 2 kernels, 100% of the spill cost" in said
     assert "   - cause: `unknown`" in said
     assert "limiter unknown for 10 of 12 kernels" in said
 

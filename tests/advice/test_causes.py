@@ -82,7 +82,7 @@ def spilling(
 ) -> Kernel:
     bounds = None if threads is None else LaunchBounds(max_threads=threads)
     made = Maker(tool="ptxas", version="13.0.88", options=options)
-    code = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), maker=made, register_cap=limit, **more)
+    code = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), maker=made, register_limit=limit, **more)
     return kernel("k", 8, registers=registers, sass=code, launch_bounds=bounds)
 
 

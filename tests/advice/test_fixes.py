@@ -59,10 +59,10 @@ ROLE = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2,
         (kernel("k", 160, registers=63, arch="sm_30"), None, "try", FEWER),
         (kernel("k", 160, registers=60, arch="sm_30"), None, "try", "__maxnreg__(63) in place of launch bounds"),
         (kernel("k", 160, registers=255), launch(128), "try", FEWER),
-        (compiled("-arch sm_90", register_cap=40), None, "try", "__maxnreg__(48); --launch"),
+        (compiled("-arch sm_90", register_limit=40), None, "try", "__maxnreg__(48); --launch"),
         (compiled("-arch sm_90", version="12.3.107"), None, "try", "-maxrregcount=48 for its file"),
-        (compiled(threads=256, register_cap=40), None, "try", "__maxnreg__(48) in place of launch bounds"),
-        (compiled("-arch sm_90", register_cap=40), launch(256), "try", "__launch_bounds__(256, 5) in place of __maxn"),
+        (compiled(threads=256, register_limit=40), None, "try", "__maxnreg__(48) in place of launch bounds"),
+        (compiled("-arch sm_90", register_limit=40), launch(256), "try", "__launch_bounds__(256, 5) in place of __max"),
         (compiled("-maxrregcount=40"), launch(256), "try", "__launch_bounds__(256, 5): 48 registers, 6 → 5 blocks/SM"),
         (compiled("-v -g"), launch(256), "fix", "check a build without -G"),
         (compiled(roles=(ROLE,)), launch(256), "try", "more registers for the warps that spill (setmaxnreg)"),
@@ -79,7 +79,7 @@ def test_spills(found: Kernel, launched: Launch | None, kind: str, text: str) ->
 
 def test_a_limit_that_buys_no_block_is_lifted() -> None:
     """Shared memory allows one block with any number of registers."""
-    found = compiled(threads=256, register_cap=40)
+    found = compiled(threads=256, register_limit=40)
     found = replace(found, usage=replace(found.usage, shared_bytes=40_000))
     few = replace(found, usage=replace(found.usage, shared_bytes=130_000))
     assert fixes(few, launch(256))[0] == (

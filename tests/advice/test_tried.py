@@ -246,7 +246,7 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
     [*sized([], [("", "sweep", "64 64 ")]), ("*=256,0", "advise", "__launch_bounds__(256, 3): ")],
 )
 def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
-    """A sweep tries caps; which bounds bring another block, `advise --try` says where the block size is known."""
+    """A sweep tries limits; which bounds bring another block, `advise --try` says where the block size is known."""
     _, spilled, log = ptxas(PTX.read_text(), GEMM, tmp_path)
     assert not spilled
     words = ["--launch", launch] if launch else []

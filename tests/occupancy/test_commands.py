@@ -32,7 +32,7 @@ def test_report(capsys):
 sm_80 (Ampere GA100)
 128 threads, 40 registers, 8,192 B static + 0 B dynamic shared
 
-12 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers
+12 blocks/SM, 48 of 64 warps, occupancy 75%, limited by registers
 
   limit          blocks/SM        per block  per SM
   warp slots            16          4 warps  64
@@ -45,7 +45,7 @@ unused per SM: 16 warps, 4,096 registers, 57,344 B shared memory
 next steps
   registers: 40 → 32: 12 → 16 blocks; 41: 10 blocks
   shared memory: +4,736 B at no cost; 12,929 B: 11 blocks
-  best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75 %)
+  best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75%)
   dynamic shared memory available per block at 12 blocks/SM: 4,736 B
 
 limiters
@@ -132,7 +132,7 @@ def test_launch_bounds(capsys):
     assert status == 0
     assert out.splitlines()[1:] == [
         "__launch_bounds__(256, 6) limits registers to 40 per thread",
-        "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75 %, limited by registers",
+        "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75%, limited by registers",
     ]
     _, out, _ = run(capsys, "occupancy", "sm_75", "--launch-bounds", "256,5")
     assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the 1,024 of an SM" in out
@@ -214,5 +214,5 @@ def test_the_devices_fit(width, capsys, monkeypatch):
 def test_a_bound_is_never_below_its_value(warps):
     for slots in (32, 48, 64):
         share = min(warps / slots, 1.0)
-        assert float(percent(share, at_most=True).removesuffix(" %")) >= 100 * share
+        assert float(percent(share, at_most=True).removesuffix("%")) >= 100 * share
         assert 0 <= whole(100 * share, at_most=True) - 100 * share < 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.occupancy import Configuration, Launch, device, devices, occupancy
-from spillscan.occupancy.bounds import bounds_for_more_blocks, bounds_for_more_registers, largest_block, register_cap
+from spillscan.occupancy.bounds import bounds_for_more_blocks, bounds_for_more_registers, largest_block, register_limit
 from spillscan.occupancy.devices import Gpu, runs_on
 from spillscan.occupancy.formula import launched, resident
 from spillscan.occupancy.headroom import (
@@ -117,15 +117,15 @@ PROBED = [
 
 @pytest.mark.parametrize(("target", "threads", "blocks", "registers"), PROBED)
 def test_register_cap_of_ptxas(target, threads, blocks, registers):
-    cap = register_cap(device(target), threads, blocks)
-    assert (cap.registers, cap.ignored) == (registers, "")
+    limit = register_limit(device(target), threads, blocks)
+    assert (limit.registers, limit.ignored) == (registers, "")
 
 
 @pytest.mark.parametrize(("target", "threads", "blocks"), [("sm_75", 256, 5), ("sm_89", 32, 25), ("sm_86", 256, 8)])
 def test_ptxas_ignores_more_blocks_than_the_sm_holds(target, threads, blocks):
-    cap = register_cap(device(target), threads, blocks)
-    assert cap.ignored
-    assert cap.registers == register_cap(device(target), threads).registers
+    limit = register_limit(device(target), threads, blocks)
+    assert limit.ignored
+    assert limit.registers == register_limit(device(target), threads).registers
 
 
 @given(configurations)
@@ -133,9 +133,9 @@ def test_bounds_bring_what_they_promise(configuration):
     now = resident(configuration)
     bounds = bounds_for_more_blocks(now)
     if bounds is not None:
-        cap = register_cap(configuration.device, bounds.threads, bounds.blocks)
-        assert cap.registers == bounds.registers == configuration.registers - bounds.shed
-        assert resident(changed(configuration, "registers", cap.registers)).resident_blocks >= bounds.blocks
+        limit = register_limit(configuration.device, bounds.threads, bounds.blocks)
+        assert limit.registers == bounds.registers == configuration.registers - bounds.shed
+        assert resident(changed(configuration, "registers", limit.registers)).resident_blocks >= bounds.blocks
         assert bounds.blocks > now.resident_blocks
 
 
@@ -143,14 +143,14 @@ def test_bounds_by_example():
     bounds = bounds_for_more_blocks(occupancy("sm_80", registers=41, threads_per_block=256))
     assert (bounds.threads, bounds.blocks, bounds.registers, bounds.shed) == (256, 6, 40, 1)
     wide = bounds_for_more_blocks(occupancy("sm_80", registers=40, threads_per_block=128))
-    assert (wide.blocks, wide.registers) == (16, 32)  # the cap for 13 blocks brings 16
+    assert (wide.blocks, wide.registers) == (16, 32)  # the limit for 13 blocks brings 16
     assert bounds_for_more_blocks(occupancy("sm_80", registers=16, threads_per_block=128)) is None
 
 
 @pytest.mark.parametrize(("threads", "blocks"), [(0, 1), (1025, 1), (256, 0), (-5, 2)])
 def test_impossible_bounds(threads, blocks):
     with pytest.raises(UsageError):
-        register_cap(device("sm_80"), threads, blocks)
+        register_limit(device("sm_80"), threads, blocks)
 
 
 def test_footprint():
@@ -190,15 +190,15 @@ def test_bounds_for_more_registers_are_every_step(configuration):
     steps = bounds_for_more_registers(configuration)
     here, threads = configuration.device, configuration.threads_per_block
     every = [
-        register_cap(here, threads, blocks)
+        register_limit(here, threads, blocks)
         for blocks in range(1, here.max_blocks_per_sm + 1)
         if threads <= here.max_threads_per_block
     ]
-    more = {cap.registers for cap in every if not cap.ignored and cap.registers > configuration.registers}
-    assert [cap.registers for cap in steps] == sorted(more)
+    more = {limit.registers for limit in every if not limit.ignored and limit.registers > configuration.registers}
+    assert [limit.registers for limit in steps] == sorted(more)
     for step in steps:
-        beyond = [cap for cap in every if not cap.ignored and cap.blocks > step.blocks]
-        assert all(cap.registers < step.registers for cap in beyond), "the most blocks that leave as many"
+        beyond = [limit for limit in every if not limit.ignored and limit.blocks > step.blocks]
+        assert all(limit.registers < step.registers for limit in beyond), "the most blocks that leave as many"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spillscan.occupancy import device, occupancy
-from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.bounds import register_limit
 
 EXAMPLES = yaml.safe_load(Path(__file__).with_name("published.yaml").read_bytes())
 
@@ -33,6 +33,6 @@ def check_occupancy(example):
 @pytest.mark.parametrize("example", by_kind("bounds"))
 def test_launch_bounds(example):
     for (threads, blocks), registers in example["actual"]:
-        assert register_cap(device(example["arch"]), threads, blocks).registers == registers
+        assert register_limit(device(example["arch"]), threads, blocks).registers == registers
     if "then" in example:
         check_occupancy(example["then"])

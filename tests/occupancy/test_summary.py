@@ -21,10 +21,10 @@ def test_open_launch_is_assumed_and_says_so():
     assert [threads for threads, _ in found.at_threads] == [128, 256, 512]
     assert [one.resident_blocks for _, one in found.at_threads] == [3, 1, 0]
     assert found.occupancy.configuration.threads_per_block == 384
-    assert found.cells == {"blocks": "", "warps": "≤12", "occupancy": "≤18.75 %", "limiter": "registers"}
+    assert found.cells == {"blocks": "", "warps": "≤12", "occupancy": "≤18.75%", "limiter": "registers"}
     assert found.line == (
-        "at most 18.75 % over all block sizes, by threads per block 128: 18.75 %, 256: 12.5 %, 512: 0 %"
-        " (assumed: launch not known, no dynamic shared memory)"
+        "at most 18.75% over all block sizes, by threads per block 128: 18.75%, 256: 12.5%, 512: 0%"
+        " (launch unknown; assumes no dynamic shared memory)"
     )
     assert found.findings == ()
 
@@ -33,8 +33,8 @@ def test_known_launch_is_true():
     found = summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="policy"))
     assert not found.assumed
     assert found.at_threads == ()
-    assert found.cells == {"blocks": "3", "warps": "12", "occupancy": "18.75 %", "limiter": "registers"}
-    assert found.line == "3 blocks/SM, 12 of 64 warps (18.75 %), limited by registers"
+    assert found.cells == {"blocks": "3", "warps": "12", "occupancy": "18.75%", "limiter": "registers"}
+    assert found.line == "3 blocks/SM, 12 of 64 warps (18.75%), limited by registers"
     assert [name for name, _ in found.findings] == ["registers"]
 
 
@@ -134,7 +134,7 @@ def test_limiters_have_their_values(values, limiter, finding):
 
 def test_verdicts_are_modest():
     low = occupancy("sm_90", registers=200, threads_per_block=128)
-    assert "about 25 %" in verdict(low)
+    assert "about 25%" in verdict(low)
     assert "may be at its best" in verdict(low)
     assert "only if" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
     assert "cannot increase" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))

@@ -87,7 +87,7 @@ ROWS: list[tuple[str, str, dict[str, Any], int, Limits, tuple[str, ...], int]] =
         *(4, (8, 32, 4, 16, None, None), ("shared_memory",), 64 * K),
     ),
     (
-        "a carve-out of 50 % of 228 KB is 114, and the next step 132",
+        "a carve-out of 50% of 228 KB is 114, and the next step 132",
         *("sm_90", {"registers": 16, "threads_per_block": 128, "static_shared_bytes": 7 * K, "carveout_percent": 50}),
         *(16, (16, 32, 16, 32, 64, None), ("warps", "shared_memory"), 132 * K),
     ),

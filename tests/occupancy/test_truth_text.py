@@ -115,5 +115,5 @@ def test_which_code_runs_where(arch: str, target: str, runs: bool) -> None:
 def test_a_bound_is_never_rounded_down(arch: str, registers: int) -> None:
     found = summarise(Usage(registers=registers, shared_bytes=0, barriers=1), arch)
     assert found.occupancy is not None
-    shown = float(found.line.removeprefix("at most ").partition(" %")[0])
+    shown = float(found.line.removeprefix("at most ").partition("%")[0])
     assert shown >= 100 * found.occupancy.fraction - 1e-9

@@ -2,7 +2,7 @@
 
     python -m tests.oracle.ptx_oracle [--cache DIR] [--modules N] [--jobs N] [--seed N] [--keep FOLDER] [FILE…]
 
-Of each wheel some modules (those that compile in reasonable time), each by some (release, architecture, register cap).
+Some modules of each wheel (those that compile in reasonable time), each by some (release, architecture, limit).
 For every kernel of ptxas's own log, the figures that the cubin and its dump (``cuobjdump -sass``) give are held against
 those of the log: registers, shared memory, own stack and call stack, own spills and those with callees. A figure may be
 unknown; one that is definite must be that of the log, and bounds must hold it. Exit status 1 where one does not.
@@ -70,17 +70,17 @@ def modules(path: Path) -> Iterator[bytes]:
 
 
 def jobs(text: bytes, random: Random, count: int) -> Iterator[tuple[str, int, int]]:
-    """Some (release, architecture, cap) that can compile a module."""
+    """Some (release, architecture, limit) that can compile a module."""
     version = re.search(rb"^\.version\s+(\d+)\.(\d+)", text, re.MULTILINE)
     target = re.search(rb"^\.target\s+sm_(\d+)", text, re.MULTILINE)
     if not version or not target:
         return
     isa, least = int(version[1]) * 10 + int(version[2]), int(target[1])
     able = [
-        (release, arch, cap)
+        (release, arch, limit)
         for release in RELEASES
         for arch in _ARCHS
-        for cap in CAPS
+        for limit in CAPS
         if isa <= _LATEST_PTX[release] and arch >= least and arch >= _OLDEST_ARCH.get(release[:2], 0)
     ]
     yield from random.sample(able, min(count, len(able)))
@@ -96,14 +96,14 @@ class Oracle:
         self._folder = folder
         self.counts: Counter[str] = Counter()
 
-    def job(self, text: Path, release: str, arch: int, cap: int) -> None:
+    def job(self, text: Path, release: str, arch: int, limit: int) -> None:
         """One compilation."""
-        name = f"{text.stem}-{release}-sm_{arch}-{cap}"
+        name = f"{text.stem}-{release}-sm_{arch}-{limit}"
         cubin, dump = self._folder / f"{name}.cubin", self._folder / f"{name}.sass"
         ptxas = self._tools.root(release) / "bin" / "ptxas"
         log = self._folder / f"{name}.log"
         if not dump.exists():
-            command = [ptxas, "-v", f"-arch=sm_{arch}", f"-maxrregcount={cap}", text, "-o", cubin]
+            command = [ptxas, "-v", f"-arch=sm_{arch}", f"-maxrregcount={limit}", text, "-o", cubin]
             done = subprocess.run([*map(str, command)], capture_output=True, check=False)
             if done.returncode:
                 self.counts["not compiled"] += 1

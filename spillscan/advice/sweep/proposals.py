@@ -47,8 +47,8 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
     if now is None:
         return [], summary.unknown
     if spills:
-        caps = bounds_for_more_registers(now.configuration)
-        return [Setting(threads=each.threads, blocks=each.blocks) for each in caps], ""
+        limits = bounds_for_more_registers(now.configuration)
+        return [Setting(threads=each.threads, blocks=each.blocks) for each in limits], ""
     if summary.at_most:
         return [], "dynamic shared memory unknown: set --launch 'GLOB=THREADS,BYTES'"
     if "registers" not in now.limiters:

@@ -117,7 +117,7 @@ def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
 
 def _limits(before: Kernel, after: Kernel, old: Maker | None, new: Maker | None) -> Iterator[Cause]:
     """Launch bounds and ``-maxrregcount``; else the registers that ptxas was allowed, which follow from either."""
-    allowed = [each.sass.register_cap if each.sass else None for each in (before, after)]
+    allowed = [each.sass.register_limit if each.sass else None for each in (before, after)]
     text = ""
     if None not in allowed and allowed[0] != allowed[1]:
         both = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]

@@ -51,7 +51,7 @@ class FunctionInfo(Struct, frozen=True, gc=False, cache_hash=True):
     """Offsets of annotated instructions, ascending."""
     sets_registers: bool = False
     """Whether its code sets the register count of its warps (``setmaxnreg``)."""
-    register_cap: int | None = None
+    register_limit: int | None = None
     """Register limit per thread that ptxas had, from launch bounds, ``__maxnreg__`` or ``-maxrregcount``; 255: the ISA
     maximum."""
 
@@ -106,7 +106,7 @@ def _info(section: bytes) -> FunctionInfo:
     barriers: int | None = None
     toolkit: int | None = None
     spills: tuple[int, ...] | None = None
-    register_cap: int | None = None
+    register_limit: int | None = None
     sets_registers = False
     for attribute, value, payload in records(Window(section), _RELEVANT):
         if attribute == NUM_BARRIERS:
@@ -114,7 +114,7 @@ def _info(section: bytes) -> FunctionInfo:
         elif attribute == REG_RECONFIG:
             sets_registers = True
         elif attribute == MAXREG_COUNT:
-            register_cap = value if 0 < value <= MOST_REGISTERS else None
+            register_limit = value if 0 < value <= MOST_REGISTERS else None
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
             toolkit = int.from_bytes(payload[:4], "little")
         elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
@@ -123,4 +123,4 @@ def _info(section: bytes) -> FunctionInfo:
             pairs = _PAIR.iter_unpack(payload[: len(payload) // _PAIR.size * _PAIR.size])
             spills = (*(spills or ()), *(offset for kind, offset in pairs if kind == SPILL))
     bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
-    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_cap)
+    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_limit)

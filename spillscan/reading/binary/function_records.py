@@ -176,7 +176,7 @@ def _analyzed(facts: Facts, together: Decoded | None, start: int, origin: Origin
             maker=facts.maker,
             roles=roles,
             digest=facts.digest,
-            register_cap=facts.info.register_cap,
+            register_limit=facts.info.register_limit,
         ),
         usage=_usage(facts, frame, spilled, both),
         launch_bounds=bounds_of(facts.info),

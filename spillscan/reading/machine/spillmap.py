@@ -137,10 +137,10 @@ def culprits(
 
 
 def share_text(share: float) -> str:
-    """Share as a percentage, ``62 %``; only 0 is shown as 0, and only all as 100."""
+    """Share as a percentage, ``62%``; only 0 is shown as 0, and only all as 100."""
     if 0 < share <= 0.005:
-        return "<1 %"
-    return f"{min(round(share * 100), 100 if share > 0.9999 else 99)} %"
+        return "<1%"
+    return f"{min(round(share * 100), 100 if share > 0.9999 else 99)}%"
 
 
 def where(source: SourceLine | None) -> str:

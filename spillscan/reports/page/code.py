@@ -74,7 +74,7 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
         "at_least": peak.at_least,
         "allocated": kernel.usage.registers,
         "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
-        "cap": kernel.sass.register_cap if kernel.sass and kernel.sass.register_cap != MOST_REGISTERS else None,
+        "limit": kernel.sass.register_limit if kernel.sass and kernel.sass.register_limit != MOST_REGISTERS else None,
         "demand": None if kernel.caller else held.demand(local),
         **({"within": symbols.demangle(kernel.caller)} if kernel.caller else {}),
     }

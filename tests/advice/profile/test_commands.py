@@ -122,9 +122,9 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
         assert launch is not None
         launched = launch.threads_per_block, launch.dynamic_shared_bytes
         assert launched in had[kernel.key.symbol]
-        expected.append(f"({occupancy[kernel.key.symbol, *launched]:.4g} %)")
+        expected.append(f"({occupancy[kernel.key.symbol, *launched]:.4g}%)")
     shown = lines("occupancy", log, "--config", path, "--all")
-    known = [found[0] for line in shown if (found := re.search(r"\([\d.]+ %\)", line))]
+    known = [found[0] for line in shown if (found := re.search(r"\([\d.]+%\)", line))]
     assert sorted(known) == sorted(expected), "exactly what Nsight Compute calls theoretical"
     assert not any(line.endswith(": ") for line in shown)
     assert not list(policy.unused(build.kernels))

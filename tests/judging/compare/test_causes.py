@@ -28,7 +28,7 @@ def kernel(
     version: str = "13.0.1",
     threads: int | None = None,
     array: int = 0,
-    cap: int | None = 255,
+    limit: int | None = 255,
     **opcodes: int,
 ) -> Kernel:
     """``array``: loads of a local array that is in memory."""
@@ -38,7 +38,7 @@ def kernel(
         opcodes=tuple(opcodes.items()),
         maker=Maker(tool="ptxas", version=version, options=options),
         local=LocalTraffic(kept=((Group("array", False, 4, 0, False), array),) if array else ()),
-        register_cap=cap,
+        register_limit=limit,
     )
     bounds = None if threads is None else LaunchBounds(max_threads=threads)
     key = KernelKey(symbol="k", arch="sm_90", unit="")
@@ -63,9 +63,9 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
     ("limit", kernel("-arch sm_90"), kernel("-maxrregcount 32 -arch sm_90"), PLAIN, PLAIN, ["register-limit"]),
     ("options unknown", kernel("-maxrregcount 32"), kernel(""), PLAIN, PLAIN, []),
     ("bounds", kernel(), kernel(threads=1024), PLAIN, PLAIN, ["bounds"]),
-    ("blocks", kernel(threads=128), kernel(threads=128, cap=40), PLAIN, PLAIN, ["register-limit"]),
-    ("explained", kernel(), kernel("-maxrregcount 40", cap=40), PLAIN, PLAIN, ["register-limit"]),
-    ("limit unknown", kernel(cap=None), kernel(cap=40), PLAIN, PLAIN, []),
+    ("blocks", kernel(threads=128), kernel(threads=128, limit=40), PLAIN, PLAIN, ["register-limit"]),
+    ("explained", kernel(), kernel("-maxrregcount 40", limit=40), PLAIN, PLAIN, ["register-limit"]),
+    ("limit unknown", kernel(limit=None), kernel(limit=40), PLAIN, PLAIN, []),
     ("toolkit", kernel(), kernel(version="13.5.37"), PLAIN, PLAIN, ["toolkit"]),
     ("options", kernel("-O3 -v"), kernel("-O1"), PLAIN, PLAIN, ["options"]),
     ("unrolled", kernel(), kernel(), PLAIN, code([(line(5), 9)] * 32), ["lines"]),

@@ -14,7 +14,7 @@ from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.model import Build, Kernel, Launch, LaunchBounds
 from spillscan.model.code import MOST_REGISTERS
-from spillscan.occupancy.bounds import register_cap
+from spillscan.occupancy.bounds import register_limit
 from spillscan.occupancy.devices import device
 from spillscan.occupancy.launches import LaunchMap, launch, settled
 from spillscan.occupancy.summary import summarise
@@ -87,7 +87,7 @@ def test_unknown_dynamic_shared_memory_is_a_bound() -> None:
     bounded = kernels("launches-sm_90-13.0.cubin")["bounded_dynamic"]
     found = summarise(bounded.usage, "sm_90", settled(bounded, None))
     assert found.at_most
-    assert found.cells["occupancy"] == "≤100 %"
+    assert found.cells["occupancy"] == "≤100%"
     assert found.cells["blocks"] == "≤8"
     assert found.line.startswith("at most 8 blocks/SM")
     true = summarise(bounded.usage, "sm_90", launch(threads_per_block=256, dynamic_shared_bytes=100_000))
@@ -169,5 +169,5 @@ def test_a_record_says_how_many_registers_ptxas_was_allowed(release: str) -> Non
     for kernel in kernels(f"bounds-{release}.cubin").values():
         assert kernel.sass is not None
         said = bounds.get(kernel.key.symbol)
-        allowed = register_cap(device(kernel.key.arch or ""), *said).registers if said else MOST_REGISTERS
-        assert kernel.sass.register_cap == min(allowed, MOST_REGISTERS)
+        allowed = register_limit(device(kernel.key.arch or ""), *said).registers if said else MOST_REGISTERS
+        assert kernel.sass.register_limit == min(allowed, MOST_REGISTERS)

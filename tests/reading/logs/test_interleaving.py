@@ -84,7 +84,7 @@ def torn(text: str) -> float:
     return 1 - whole / len(starts)
 
 
-# Real compilers tear 0.2 to 5 % of the blocks (measured, with 4 and 12 at once); here also far more.
+# Real compilers tear 0.2 to 5% of the blocks (measured, with 4 and 12 at once); here also far more.
 @pytest.mark.parametrize("share_writing", [0.005, 0.05, 0.3])
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
 def test_nothing_certain_is_wrong_at_any_density(folder: Path, share_writing: float) -> None:

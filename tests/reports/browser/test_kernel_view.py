@@ -52,7 +52,7 @@ def address(build: Build, name: str, arch: str) -> str:
 
 def test_a_known_launch_has_its_limits(browse: Open, build: Build, files: dict[str, Path]) -> None:
     tab = browse(files["launched"], address(build, "model::gemm<8>", "sm_80"))
-    assert "4 blocks/SM, 32 of 64 warps, occupancy 50 %, limited by registers" in tab.text(".residency")
+    assert "4 blocks/SM, 32 of 64 warps, occupancy 50%, limited by registers" in tab.text(".residency")
     assert tab.text(".limits .limiter") == "registers 4 ← limiter"
     assert tab.page.locator(".notice").count() == 0
 
@@ -77,7 +77,7 @@ def test_the_strip_tells_classes_loops_and_lines(browse: Open, build: Build, fil
     titles = tab.page.locator(".strip .mark title").all_text_contents()
     assert "spill store at 0x0370, R1+0x40, outside of loops, sass.cu:32" in titles
     assert "40 stores (160 B), 40 loads (160 B)" in (tab.page.locator(".strip").get_attribute("aria-label") or "")
-    assert tab.texts(".spillmap ol li")[0] == "sass.cu:36 81 %"
+    assert tab.texts(".spillmap ol li")[0] == "sass.cu:36 81%"
 
 
 OPTIONS = pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"viewport": PHONE}], ids=["dark", "phone"])
@@ -123,7 +123,7 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site
     assert tab.page.locator(".strip .mark").count() > 20, "loops, spills and registers are one picture"
     source, code = (tab.page.get_by_label(each, exact=True) for each in ("Source lines", "Machine code"))
     until(tab.page, "document.querySelectorAll('.sidebyside .chosen').length === 2")
-    assert tab.text(".sidebyside .chosen") == "36 81 % 30 19/21 int line_36; // <b>&amp;"
+    assert tab.text(".sidebyside .chosen") == "36 81% 30 19/21 int line_36; // <b>&amp;"
     assert "19 spill stores and 21 reloads to loop depth 1, at most 30 registers live" in tab.text(".said")
     relief = "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: at most 44 registers fewer"
     assert relief in tab.text(".said"), "what advise says of the line"

@@ -66,7 +66,7 @@ def test_the_overview_tells_the_values_of_the_log(site: Site, browse: Open) -> N
     assert tab.text("h1") == "2 of 12 kernels spill"
     assert "608 B stored and 432 B reloaded" in tab.text(".headline p")
     assert tab.texts(".limit-head b") == ["sm_80", "sm_90a"]
-    assert tab.texts(".worst tbody tr")[0] == "model::gemm<8> sm_80 64 304 216 ≤50 % registers 4, 2 spilling"
+    assert tab.texts(".worst tbody tr")[0] == "model::gemm<8> sm_80 64 304 216 ≤50% registers 4, 2 spilling"
     label = tab.page.locator("svg[role=group]").first.get_attribute("aria-label") or ""
     assert label.startswith("Registers per thread against occupancy")
     tab.page.locator(".keys a", has_text="registers").first.click()
@@ -107,7 +107,7 @@ def test_a_change_shows_its_residency_before(site: Site, browse: Open) -> None:
     tab = browse(site["renamed"])
     assert tab.text("h1") == "1 kernel regressed"
     tab.page.get_by_role("link", name="softmax_rows_fused").click()
-    assert "before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5 %" in tab.text(".residency")
+    assert "before: 2 blocks/SM, 40 of 64 warps, occupancy 62.5%" in tab.text(".residency")
     same = browse(site["scan"], first_kernel(browse(site["scan"])))
     assert "before:" not in same.text(".residency")
 
@@ -470,7 +470,7 @@ def test_axe_finds_nothing_serious(name: str, site: Site, browse: Open, axe: str
 def test_families_are_rows_that_open(site: Site, browse: Open) -> None:
     tab = browse(site["scan"], "#/table")
     tab.page.get_by_label("Show").select_option("family")
-    assert tab.text(ROWS) == "model::gemm 2 of 4 spill, 1,040 B 2 archs 64 304 216 128 0 ≤50 % registers"
+    assert tab.text(ROWS) == "model::gemm 2 of 4 spill, 1,040 B 2 archs 64 304 216 128 0 ≤50% registers"
     tab.page.locator("[role=treegrid]").focus()
     tab.page.keyboard.press("ArrowRight")
     assert tab.texts(".under .cell-name")[:2] == ["<8>", "<8>"]

@@ -13,9 +13,9 @@ MOST_CLICKS, MOST_TABS = 3, 40
 """From the first screen; from one place to the next."""
 TASKS = (
     # task, page, what is chosen on the way, what is in sight at the end
-    ("line", "code", (), "opt/project/sass.cu:36 81 %"),
-    ("line", "code", ("array_and_spills",), "36 81 % 30 19/21 int line_36; // <b>&amp;"),
-    ("line", "code", ("Kernels", "row 2"), "10 int line_10; // <b>&amp; 90 % 30 8/8"),
+    ("line", "code", (), "opt/project/sass.cu:36 81%"),
+    ("line", "code", ("array_and_spills",), "36 81% 30 19/21 int line_36; // <b>&amp;"),
+    ("line", "code", ("Kernels", "row 2"), "10 int line_10; // <b>&amp; 90% 30 8/8"),
     ("cause", "code", (), "-maxrregcount=32 limits it to 32 registers"),
     ("cause", "code", ("array_and_spills",), "ptxas was allowed 32; 47 values are live"),
     ("cause", "check", (), "255 registers, the maximum of sm_75"),

@@ -42,10 +42,10 @@ def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     found = page(folder, "check", str(folder / "new.cubin"), "--source-root", str(folder / "tree"))
     first = found["first"][0]
     assert (first["name"], first["about"], first["kernel"]) == ("array_and_spills", "found", 0)
-    assert first["facts"][0][1].endswith("sass.cu:37 6 %")
+    assert first["facts"][0][1].endswith("sass.cu:37 6%")
     assert first["facts"][-1][0] == "next"
     held = found["code"]["0"]
-    assert held["peak"] <= held["allocated"] == held["cap"] == 32 < held["demand"]
+    assert held["peak"] <= held["allocated"] == held["limit"] == 32 < held["demand"]
     assert max(held["curve"]) == held["peak"] == held["curve"][held["at"] // held["unit"]]
     assert held["relief"].startswith("try: __maxnreg__(48)")
     listed = held["code"]

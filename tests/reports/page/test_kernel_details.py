@@ -107,7 +107,7 @@ def test_a_known_launch_has_its_limits() -> None:
     found = subject(summarise(Usage(registers=72, barriers=1), "sm_90", launch))
     assert "assumed" not in found
     assert (found["title"], found["share"]) == ("sm_90 (Hopper GH100)", 375)
-    assert found["result"] == "3 blocks/SM, 24 of 64 warps, occupancy 37.5 %, limited by registers"
+    assert found["result"] == "3 blocks/SM, 24 of 64 warps, occupancy 37.5%, limited by registers"
     assert found["limits"][:3] == [
         ["warp slots", "8", False],
         ["registers", "3", True],

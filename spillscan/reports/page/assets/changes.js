@@ -2,7 +2,7 @@
 (() => {
   const PAGE = 100;
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
-  const FAMILY = 4; // changes of one family and severity that share a row, which opens
+  const FAMILY = 4; // changes of one family and severity share a row that opens
   const FIELDS = ["severity", "arch", "family", "file", "object"];
   const GROUPS = [["kernel", "kernels"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"]];
   const of = (field, row) => (field === "kernel" ? row.name : field === "severity" ? row.severity || "none" : field === "arch" ? row.arch : row.kernel === null ? row[field] : filters.of[field](row.kernel));
@@ -11,7 +11,7 @@
     const { changes, verdict } = payload;
     const state = filters.state("changes", GROUPS, "family", { q: "", state: "", severity: "", arch: "", family: "", file: "", object: "" });
     const rows = alike(changes.rows);
-    // The largest value of each figure: bars of one figure are on one scale.
+    // The largest value of each metric, so that its bars share one scale.
     const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...row.unknown]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
     const orders = changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]]);
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
@@ -34,7 +34,7 @@
     }
   });
 
-  // What changed alike for several archs of one kernel is one row.
+  // A kernel that changed in the same way on several archs is one row.
   function alike(rows) {
     const key = (row) => JSON.stringify([row.name, row.state, row.severity, row.figures, row.unknown, row.about, row.symbols, row.appeared, of("object", row)]);
     return filters.grouped(rows, key).map(([, archs]) => ({ ...archs[0], archs }));
@@ -58,7 +58,7 @@
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
   }
 
-  // Fewer registers alone are no gain: they may be the price of spills.
+  // Fewer registers alone are no improvement: spills may have replaced them.
   function tone(metric, before, after) {
     if (before === null || after === null || before === after) return "";
     if ((after > before) === metric.grows) return "bad";
@@ -67,8 +67,8 @@
   const signed = (n, text = number) => `${n > 0 ? "+" : n < 0 ? "−" : "±"}${text(Math.abs(n))}`;
   const moved = (up, down) => [up ? `${number(up)} ↑` : "", down ? `${number(down)} ↓` : ""].filter(Boolean).join("  ");
 
-  // Sums over all kernels; of what has no sum, how many kernels moved. Less is better only where kernels got better:
-  // what went with a kernel is no gain.
+  // Sums over all kernels; for a metric without a sum, how many kernels changed. Less counts as better only if kernels
+  // improved: what disappeared with a kernel is no improvement.
   function totals({ total }) {
     const shown = total.filter(({ main, unit, up, down }) => main && (unit || up + down));
     return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
@@ -88,7 +88,7 @@
     return h("section", {}, h("h2", { class: severity ? `sev-${severity}` : "" }, `${severity === null ? "Changes" : TITLES[severity]} `, h("span", { class: "quiet" }, number(filters.summed(rows.map(({ archs }) => archs.length))))), list);
   }
 
-  // A family: what its figures did, and its changes when it is opened.
+  // A family: its metrics, and its changes once it is opened.
   function opening(payload, rows, open, scale, by) {
     const kernels = rows.flatMap(({ archs }) => archs);
     const moves = payload.changes.metrics.map((metric, at) => {
@@ -99,7 +99,7 @@
     const name = [by, label, rows[0].severity].filter(Boolean).join(" ");
     const inner = () => growing(name, h("ol", { class: "changes inner" }), rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE);
     return h("li", { class: "whole" }, fold(name, "family",
-      [h("b", {}, label || "not said"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
+      [h("b", {}, label || "unknown"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
         h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], inner, open));
   }
 
@@ -126,7 +126,7 @@
       fold(`was ${row.symbols[0]}`, "full", `was ${row.old_name}`, () => h("div", { class: "names" }, row.symbols.map((each) => h("code", {}, each))))];
   }
 
-  // Two bars, before and after, on the scale of all of the figure, with their figures.
+  // Two bars with their values, before and after, on the metric's scale.
   function pair(metric, before, after, most) {
     const kind = tone(metric, before, after);
     const large = metric.unit === "B" && Math.max(before || 0, after || 0) >= 2 ** 20;

@@ -1,8 +1,8 @@
-// Charts: a drawing as wide as its place, axes with round figures, lines with gaps, labels that do not lie on others.
+// Charts: a drawing as wide as its container, axes with round values, lines with gaps, labels that do not overlap.
 const chart = (() => {
   const CHARACTER = 7.2; // pixels, bold ones too
 
-  // A place and what draws in it, at first and where the width changes: {node, paint}.
+  // A container and the function that draws in it, now and whenever the width changes: {node, paint}.
   function drawn(draw, kind = "drawn") {
     const node = h("div", { class: kind });
     let width = 0;
@@ -14,7 +14,7 @@ const chart = (() => {
     return { node, paint };
   }
 
-  // Round figures from 0 to at least `most`, about `wanted` of them.
+  // About `wanted` round values from 0 to at least `most`.
   function ticks(most, wanted) {
     const rough = Math.max(1, most) / wanted;
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -23,7 +23,7 @@ const chart = (() => {
     return Array.from({ length: Math.ceil(Math.max(1, most) / step - 1e-9) + 1 }, (_, i) => i * step);
   }
 
-  // write(x, y, text, attributes, anchor): a label inside of the width; null where it would lie on one that is there.
+  // write(x, y, text, attributes, anchor): a label within the width; null if it would overlap an earlier one.
   function writer(width) {
     const taken = [];
     return (x, y, text, attributes = {}, anchor = "middle") => {
@@ -36,12 +36,12 @@ const chart = (() => {
     };
   }
 
-  // Points [x, y] joined, null a gap.
+  // A line through points [x, y]; null is a gap.
   const path = (points) => points.map((at, i) => (at ? `${i && points[i - 1] ? "L" : "M"}${at[0].toFixed(1)} ${at[1].toFixed(1)}` : "")).join("");
   const titled = (tag, attributes, title) => svg(tag, attributes, svg("title", {}, title));
 
   // A chart with axes. `across`: {most, ticks, text, name}, `up` the same, or null; parts({x, y, write, low, high, top,
-  // floor, width}) draws in it. What else is given are attributes.
+  // floor, width}) draws in it. Further properties are attributes.
   function axes(width, { height, label, across, up, parts, top = 14, right = 10, left: fixed, role = "img", ...attributes }) {
     const marks = up ? up.ticks || ticks(up.most, up.wanted || 4) : [];
     const said = marks.map((up && up.text) || number);

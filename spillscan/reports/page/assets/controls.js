@@ -1,7 +1,7 @@
-// What views are filtered and arranged by: fields of a form, each of which sets one text of a state by its name, has the
-// address hold it, and calls apply().
+// Filters and orders of views: form fields, each of which sets the text of its name in the view's state, writes it
+// to the address and calls apply().
 const controls = (() => {
-  // The state that the address says, on that which is usual; `known`: of a name the texts that it may have.
+  // The state of the address over the default `usual`; `known`: the texts that a name may have.
   function state(usual, known = {}) {
     const { params } = spillscan.route;
     const said = Object.keys(usual).filter((name) => params.has(name) && (known[name]?.includes(params.get(name)) ?? true));
@@ -25,15 +25,15 @@ const controls = (() => {
   const search = (held) => field("q", "Kernel", h("input", { type: "search", id: "q", name: "q", value: held.q, placeholder: "name or glob: gemm*<8>", autocomplete: "off", spellcheck: "false" }), "wide");
   const check = (held, name, label) => h("label", { class: "field check" }, h("input", { type: "checkbox", name, value: "1", checked: held[name] === "1" }), label);
 
-  // options: [value, words]
+  // options: [value, label]
   const select = (held, name, label, options, kind) => field(name, label, h("select", { id: name, name },
     options.map(([value, words]) => h("option", { value, selected: value === held[name] }, words))), kind);
 
-  // The same, all of them in sight.
+  // The same as radio buttons.
   const chips = (held, name, label, options) => h("fieldset", { class: "field" }, h("legend", {}, label), h("div", { class: "chips" },
     options.map(([value, words]) => h("label", { class: "choice" }, h("input", { type: "radio", name, value, checked: value === held[name] }), words))));
 
-  // A test of lower-case texts: part of one, or with * and ? all of it but its namespaces.
+  // A test of lower-case texts: `words` is a part, or, with * and ?, all but the namespaces.
   function fits(words) {
     const wanted = words.trim().toLowerCase();
     if (!/[*?]/.test(wanted)) return (text) => text.includes(wanted);
@@ -41,7 +41,7 @@ const controls = (() => {
     return (text) => expression.test(text);
   }
 
-  // A view of a head, fields of the state and what fits them: make(fits) fills the place below at first and at each change.
+  // A view of a heading, filters and results: make(fits) fills the container below, now and at each change.
   function listed(box, head, held, fields, make) {
     const place = h("div", {});
     const draw = () => fill(place, make(fits(held.q)));

@@ -1,5 +1,5 @@
-// The frame of every page: DOM helpers, the router, the registry of views. Text only ever becomes text: the content
-// security policy forbids markup made of strings, and style attributes; styles are set property by property.
+// The frame of every page: DOM helpers, the router, the registry of views. Text is never parsed as markup: the content
+// security policy forbids markup from strings and style attributes; styles are set property by property.
 async function unpack(text) {
   const signs = atob(text), bytes = new Uint8Array(signs.length);
   for (let at = 0; at < signs.length; at++) bytes[at] = signs.charCodeAt(at);
@@ -26,7 +26,7 @@ const spillscan = (() => {
     return element;
   }
 
-  // Nodes, texts, lists of them; null and false are nothing.
+  // Appends nodes, texts and lists of them; null and false are skipped.
   const nodes = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
   const add = (element, ...children) => element.append(...nodes(children));
   const fill = (element, ...children) => element.replaceChildren(...nodes(children));
@@ -35,39 +35,39 @@ const spillscan = (() => {
   const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 
   const grouped = new Intl.NumberFormat("en-US");
-  // 12,345; a dash where the input did not say.
+  // 12,345; a dash if unknown.
   const number = (value) => (value === null || value === undefined ? "–" : grouped.format(value));
   const digits = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3, roundingMode: "halfEven" });
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0, roundingMode: "halfEven" });
-  // Bytes for people: exact below 1 MiB, else three digits (`size` in occupancy/text.py says the same).
+  // Readable bytes: exact below 1 MiB, else three digits, as `size` in occupancy/text.py.
   function bytes(value) {
     const [unit, name] = Math.abs(value) >= 2 ** 30 ? [2 ** 30, "GiB"] : [2 ** 20, "MiB"];
     const amount = value / unit;
     return Math.abs(amount) < 1 ? `${number(value)} B` : `${(Math.abs(amount) < 999.5 ? digits : whole).format(amount)} ${name}`;
   }
-  // [12,345, B], [94.9, MiB], [17, ms]: a figure and its unit; a dash has none.
+  // [12,345, B], [94.9, MiB], [17, ms]: a value and its unit; a dash has none.
   function amount(value, unit) {
     if (value === null || value === undefined) return ["–", ""];
     return unit === "B" ? bytes(value).split(" ") : [number(value), unit];
   }
-  // How a figure moved: worse where it moved as `sign` says; a dash where one is not known.
+  // The change of a metric: worse if it has the sign `sign`; a dash if either value is unknown.
   function delta(before, after, sign) {
     if (before === null || after === null) return "–";
     const moved = after - before;
     return h("span", { class: moved * sign > 0 ? "bad" : moved * sign < 0 ? "good" : "quiet" }, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "0");
   }
-  // A share as the terminal says it: what is little is not nothing, and what is not all is not 100.
-  const percent = (share) => (share > 0 && share <= .005 ? "<1 %" : `${Math.min(Math.round(100 * share), share > .9999 ? 100 : 99)} %`);
+  // A share as the terminal prints it: only 0 is shown as 0, and only all as 100.
+  const percent = (share) => (share > 0 && share <= .005 ? "<1%" : `${Math.min(Math.round(100 * share), share > .9999 ? 100 : 99)}%`);
   const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
   const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
-  // Control, format and bidirectional characters of a log's text, made visible: they could reorder what stands around.
+  // Makes control, format and bidirectional characters of a log visible: they could reorder the text around them.
   const printable = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
 
-  // A text in which `code` stands between backticks.
+  // A text with `code` between backticks.
   const marked = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, printable(part)) : printable(part)));
 
-  // What a gate does not know of what it judges, and what of it the policy accepts.
+  // The gaps of a check: open ones, and those that the policy accepts.
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
     return [band("Incomplete input, gate cannot pass", verdict.gaps), band("Accepted gaps", verdict.accepted)];
@@ -86,8 +86,8 @@ const spillscan = (() => {
     return `#/${view}${id === undefined || id === null || id === "" ? "" : `/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
   }
 
-  // The address of what is shown now, without a new entry in the history and without drawing anew: of a state it says
-  // what differs from the usual one, and it keeps what other parts of the view wrote.
+  // Writes the view's state to the address, without a history entry and without a redraw: only what differs from the
+  // default; parameters of other parts of the view stay.
   function remember(state, usual) {
     for (const name of Object.keys(usual)) {
       route.params.delete(name);
@@ -96,14 +96,14 @@ const spillscan = (() => {
     history.replaceState(null, "", link(route.view, route.id, route.params));
   }
 
-  // Whether the part of a view that has this name is open, where the address says nothing as `usual`.
+  // Whether the part of a view with this name is open; `usual` if the address does not name it.
   const opened = (name, usual = false) => route.params.getAll(usual ? "shut" : "open").includes(name) !== usual;
   function turn(name, open, usual = false) {
     const list = usual ? "shut" : "open", others = route.params.getAll(list).filter((each) => each !== name);
     if (opened(name, usual) !== open) remember({ [list]: open === usual ? others : [...others, name] }, { [list]: "" });
   }
 
-  // A part that opens, whose content fill() makes when it is first open.
+  // A part that opens; fill() makes its content when it is first opened.
   function fold(name, kind, summary, fill, usual = false) {
     const details = h("details", { class: kind, open: opened(name, usual), ontoggle: () => {
       if (!details.isConnected) return;
@@ -136,14 +136,14 @@ const spillscan = (() => {
     main.replaceChildren(container);
     window.scrollTo(0, 0); // a view may scroll to a part of it
     views.get(route.view)(payload, route.id, container);
-    // Who comes back from a kernel stands where it was opened: at what the view marked, or at the kernel's link.
+    // Back from a kernel, focus returns to where it was opened: the row that the view marked, or the kernel's link.
     const address = CSS.escape(link("kernel", left.id));
     const back = left.view === "kernel" && route.view !== "kernel" && (container.querySelector("[data-returned]") || container.querySelector(`a[href=${address}]`));
     if (back) back.focus();
     else if (!first) main.focus({ preventScroll: true });
   }
 
-  // Escape leaves a kernel, unless it has something to close.
+  // Escape leaves a kernel, unless something on it can be closed.
   function leave(event) {
     if (event.key !== "Escape" || route.view !== "kernel" || event.defaultPrevented || event.target.closest("select, input")) return;
     location.hash = origin || link("table");

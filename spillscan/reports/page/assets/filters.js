@@ -1,8 +1,8 @@
-// What the lists of kernels and of changes are filtered and grouped by.
+// Filters and groups of the lists of kernels and changes.
 const filters = (() => {
   const { columns } = store;
   const FIELDS = [["arch", "Arch"], ["limiter", "Limited by"], ["severity", "Finding"], ["family", "Family"], ["file", "File"], ["object", "Object"]];
-  const FIRST = ["arch", "limiter"]; // the others stand behind a summary
+  const FIRST = ["arch", "limiter"]; // the others are folded
   const ORDER = ["error", "warning", "note", "none"];
   const collator = new Intl.Collator("en", { numeric: true });
 
@@ -21,18 +21,18 @@ const filters = (() => {
     file: (i) => columns.files[columns.file[i]],
     object: store.unit,
   };
-  // Of all kernels: the texts of a field, as the columns have each once.
+  // The distinct texts of a field over all kernels.
   const LISTS = { kernel: columns.names, arch: columns.arches, family: columns.families, limiter: store.limiters, namespace: columns.namespaces, file: columns.files, object: columns.units };
   const all = (field) => LISTS[field] || columns.id.map((_, i) => of[field](i));
 
-  // The state of a list: grouped and in the order that the report was asked for, else by `by`; "none" is not at all.
+  // The state of a list: grouped and ordered as the report was asked to, else by `by`; "none" does not group.
   const asked = payload.asked || {};
   function state(view, kinds, by, others) {
     const known = ["none", ...kinds.map(([kind]) => kind)];
     return controls.state({ ...others, sort: asked.sort?.[view] ?? "", by: known.includes(asked.by) ? asked.by : by }, { by: known });
   }
 
-  // The texts that a field has in rows, of which what(field, row) is one; nothing where all have the same.
+  // The distinct texts what(field, row) of a field in rows; empty if all rows have the same.
   function texts(field, rows, what) {
     const found = new Set(rows ? rows.map((row) => what(field, row)) : all(field));
     if (found.size < 2) return [];
@@ -41,7 +41,7 @@ const filters = (() => {
   }
   const several = (field) => new Set(all(field)).size > 1;
 
-  // Fields that choose among what rows have.
+  // Fields that choose among the values of rows.
   function chooser(state, fields, rows, what) {
     const field = ([name, label]) => {
       if (!fields.includes(name)) return null;
@@ -56,13 +56,13 @@ const filters = (() => {
 
   const summed = (values) => values.reduce((sum, value) => sum + (value || 0), 0);
 
-  // Rows that have a text in common, in the order of their first: [text, rows].
+  // Rows grouped by a text, in the order of first appearance: [text, rows].
   const grouped = (rows, text) => [...Map.groupBy(rows, (row) => text(row) || "")];
 
-  // Groups, those first that spill most together; else in their order.
+  // Groups by their total spills, largest first; equal ones keep their order.
   const heaviest = (groups) => groups.map((group) => [summed(group[1].map(store.spilled)), group]).sort((a, b) => b[0] - a[0]).map(([, group]) => group);
 
-  // An instance under its family's heading: its arguments alone.
+  // The label of an instance under its family's heading: its arguments only.
   const under = (name, family) => (name.startsWith(family) && name.length > family.length ? name.slice(family.length) : name);
 
   return { of, several, chooser, state, grouped, heaviest, summed, under, collator };

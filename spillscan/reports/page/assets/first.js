@@ -1,7 +1,7 @@
-// First fixes: failing findings with their next step, then families by spill cost; explanations of rules; causes of growth.
+// First fixes: failing findings with their next step, then families by spill cost; rules explained; causes of growth.
 const first = (() => {
 
-  // Headings that repeat stand once.
+  // A heading that repeats is shown once.
   const facts = (list) => h("dl", { class: "facts" }, filters.grouped(list, ([heading]) => heading).map(([heading, some]) =>
     h("div", {}, h("dt", {}, heading), some.map(([, text]) => h("dd", {}, marked(text))))));
 
@@ -12,7 +12,7 @@ const first = (() => {
       facts(each.facts));
   }
 
-  // The list of the first page; null where there is nothing to do.
+  // The list on the first page; null if there is nothing to do.
   function section({ first }) {
     if (!first.length) return null;
     const [fails, spills, others] = ["found", "spills", "occupancy"].map((about) => first.filter((each) => each.about === about));
@@ -23,13 +23,13 @@ const first = (() => {
       others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 
-  // What `explain` says of a rule.
+  // The text of `explain` for a rule.
   function explained(payload, rule, at) {
     const [title, parts] = payload.explained[rule];
     return fold(`finding ${at + 1}`, "explained", `What ${rule} means`, () => [h("p", {}, `${title}.`), parts.map(([heading, words]) => h("p", {}, h("b", {}, `${heading}. `), marked(words)))]);
   }
 
-  // Why a kernel's registers or spills grew, and what became of its code, where anything says it.
+  // Why a kernel's registers or spills grew and how its code changed, if known.
   const grown = (payload, index) => [listed(payload.why?.[index], "why", "Causes of growth"), listed(payload.became?.[index], "became", "Code changes")];
 
   function listed(lines, name, title) {

@@ -1,4 +1,4 @@
-// One kernel: its names, its figures, its other archs, its findings; how it fits its SM; its local memory.
+// One kernel: names, metrics, other archs, findings; how it fits its SM; its local memory.
 
 spillscan.view("kernel", (payload, id, box) => {
   const { columns } = store;
@@ -11,7 +11,7 @@ spillscan.view("kernel", (payload, id, box) => {
   const arch = store.arch(i);
   const [subject, map] = payload.details[i];
   spillscan.title(store.name(i));
-  const spills = map && map.totals.spill; // what is to be fixed first stands first
+  const spills = map && map.totals.spill; // what to fix comes first
   add(box, heading(), spills ? local() : null, first.grown(payload, i), findings(), fullName(), others());
   if (subject >= 0) residency(payload.subjects[subject]);
   if (map !== undefined && !spills) add(box, local());

@@ -7,7 +7,7 @@
 
   const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
   const USUAL = [...MAIN, "stack", "shared", "limiter", "object"]; // the others can be asked for
-  const EQUAL = 4; // rows of which equal columns are worth a note
+  const EQUAL = 4; // from this many rows on, columns with one value are noted
   const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
   const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
   const ALL = [
@@ -22,7 +22,7 @@
   const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
   const differing = reported.filter((column) => !alike.includes(column));
 
-  // Characters of the longest text, and what stands around it.
+  // Characters of the longest text, plus padding.
   function width({ key, label, num, texts }) {
     if (key === "name") return `minmax(${filters.several("object") ? 14 : 18}rem, 1fr)`;
     if (key === "object") return `minmax(${Math.min(21, Math.max(10, ...texts.map(({ length }) => length)))}ch, .5fr)`;
@@ -31,7 +31,7 @@
   }
 
   let latest = [null, []];
-  // All kernels in the order of "key" or "-key" (largest first); what is not known comes last. "" is worst first.
+  // All kernels ordered by "key" or "-key" (largest first), unknown values last. "" is worst first.
   function ordered(sort) {
     if (latest[0] !== sort) latest = [sort, order(sort)];
     return latest[1];
@@ -47,7 +47,7 @@
     return found.sort((a, b) => (rank[a] === rank[b] ? a - b : rank[a] - rank[b]));
   }
 
-  // Full and mangled names join the search as soon as they are unpacked.
+  // Full and mangled names can be searched once they are unpacked.
   let searched = columns.names.map((name) => [name.toLowerCase()]);
   let unpacked = null;
   function unpack() {
@@ -64,10 +64,10 @@
       && (!state.registers || (columns.registers[i] !== null && columns.registers[i] >= least && columns.registers[i] <= most)) && (!state.spills || store.spilled(i)));
   }
 
-  // [33, 40] of "33-40"; nothing of what is no range.
+  // [33, 40] for "33-40"; undefined if the text is no range.
   const range = (text) => (/^(\d{1,3})-(\d{1,3})$/.exec(text) || []).slice(1).map(Number);
 
-  // RFC 4180; what a spreadsheet would take for a formula begins with a quote.
+  // RFC 4180; a text that a spreadsheet would take for a formula gets a leading quote.
   function csv(shown, full) {
     const cell = (value) => {
       if (typeof value === "number") return String(value);
@@ -83,16 +83,16 @@
     return [[...written.map(({ label }) => label), "object", "symbol", "full name"], ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   }
 
-  let left = { address: null, kernel: -1 }; // who comes back finds the row that was opened
+  let left = { address: null, kernel: -1 }; // on the way back, the row that was opened is active
 
   spillscan.view("table", (payload, id, box) => {
     const state = filters.state("table", GROUPS, "none", { q: "", arch: "", limiter: "", spills: "", severity: "", family: "", namespace: "", file: "", object: "", registers: "", columns: "" });
     const visible = state.columns === "all" ? differing : differing.filter(({ key }) => USUAL.includes(key));
     const spared = differing.length - visible.length;
     if (!range(state.registers).length) state.registers = "";
-    const name = (label) => `${state.by} ${label}`; // what an address calls a group
+    const name = (label) => `${state.by} ${label}`; // a group's name in the address
     let shown = [];
-    let items = []; // what stands in the rows: kernels, or groups [label, kernels] and the kernels of those that are open
+    let items = []; // the rows: kernels, or groups [label, kernels] with the kernels of open ones
 
     const tally = h("output", { class: "tally", for: "q" });
     const within = h("button", { type: "button", class: "chip", onclick: () => controls.change(state, { registers: "", namespace: "" }, draw) });
@@ -108,7 +108,7 @@
       sorted: ({ key, num }) => {
         const [first, second] = num ? ["-", ""] : ["", "-"];
         controls.change(state, { sort: state.sort === first + key ? second + key : first + key }, draw);
-        box.querySelector("#sort").value = state.sort; // of narrow screens, which have no heads
+        box.querySelector("#sort").value = state.sort; // narrow screens have no column headings
       } });
     add(box, h("h1", { class: "hidden" }, "Kernels"),
       controls.form(state, draw, controls.search(state),
@@ -129,7 +129,7 @@
 
     function draw() {
       shown = filtered(state);
-      const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are no kernels
+      const everything = count(columns.count, payload.overview.functions.count ? "row" : "kernel"); // device functions are not kernels
       tally.textContent = shown.length === columns.count ? everything : `${number(shown.length)} of ${everything}`;
       one.hidden = state.by === "none";
       one.textContent = `A group shows the metrics of its ${state.sort ? "first" : "worst"} kernel; next to its name are the spills of all its kernels.`;
@@ -150,14 +150,14 @@
       arrange(false);
     }
 
-    // The row of a group: how many of it spill and how much, and the figures of its first kernel.
+    // The row of a group: how many of its kernels spill and how much, and the metrics of the first.
     function heading([label, kernels]) {
       const spilling = kernels.filter(store.spilled);
       const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
       const expanded = spillscan.opened(name(label));
       const several = ({ key }) => (key === "arch" || key === "object" ? new Set(kernels.map(filters.of[key])).size : 1);
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
-        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "not said"), " ", h("span", { class: "quiet" }, said)]]
+        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "unknown"), " ", h("span", { class: "quiet" }, said)]]
           : several(column) > 1 ? [h("bdi", { class: "quiet" }, count(several(column), column.key))] : cell(column, kernels[0]))) };
     }
 

@@ -1,7 +1,7 @@
-// The first page: how many kernels spill, what limits them, the worst, the findings, and what was not understood.
+// The first page: how many kernels spill, what limits them, the worst kernels, findings and gaps.
 (() => {
   const WORST = 10, FIRST = 6, MORE = 100;
-  const TILES = 40; // of a treemap; the rest is one
+  const TILES = 40; // tiles of a treemap; the rest shares one
   const COLORS = { "registers": "registers", "shared memory": "shared", "block slots": "blocks", "barriers": "barriers", "warp slots": "warps", "cannot launch": "bad", "unknown": "unknown" };
   const MOST_BARS = 8; // families whose limits are drawn
   const section = (id, title, ...parts) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), parts);
@@ -42,7 +42,7 @@
     const key = ({ rule, severity, state, kernel }) => [rule, severity, state, store.family(kernel)].join(" ");
     const alike = (some) => fold(key(some[0]), null, `${number(some.length)} more of ${store.family(some[0].kernel)}`, 
       () => growing(key(some[0]), h("ol", { class: "findings" }), some, (each) => item(each), MORE));
-    // What one rule says of one family is one row, which opens.
+    // The findings of one rule and family share a row that opens.
     const groups = filters.grouped(found, (each) => (each.kernel === null ? {} : key(each)));
     const list = growing("findings", h("ol", { class: "findings" }), groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
     const counts = verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))]);
@@ -50,7 +50,7 @@
       verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list);
   }
 
-  // Nothing to draw of occupancy.
+  // Shown if no occupancy is known.
   function silent({ kernels }) {
     return section("limits", "Limiters", h("p", {}, `Unknown: the input has no registers of ${kernels.count === 1 ? "its kernel" : `its ${number(kernels.count)} kernels`}. Build logs (nvcc -Xptxas -v) and binaries have them.`),
       h("p", { class: "quiet" }, filters.grouped(launched(), store.arch).map(([arch, some]) => `${arch || "arch unknown"}: ${count(some.length, "kernel")}`).join(" · ")));
@@ -58,7 +58,7 @@
 
   const launched = () => store.columns.id.map((_, i) => i).filter((i) => !store.flag(i, store.FUNCTION));
 
-  // By arch, or by the families that have most kernels.
+  // By arch, or by the largest families.
   function limits() {
     const state = controls.state({ limits: "arch" }, { limits: ["arch", "family"] });
     const bar = ([label, some]) => {
@@ -85,7 +85,7 @@
   const within = (step, at) => `${at * step + 1}-${(at + 1) * step}`;
   const said = (n, spill) => `${count(n, "kernel")}${spill ? `, of which ${number(spill)} ${spill === 1 ? "spills" : "spill"}` : ""}`;
 
-  // A disc a step of registers and an occupancy, its area the number of kernels; it leads to those registers.
+  // One disc per register step and occupancy; its area is the number of kernels, and it links to them.
   function scatter() {
     const STEP = 8;
     const { registers, occupancy } = store.columns;
@@ -95,14 +95,14 @@
       .map(([, some]) => [some[0], some.length, some.filter(store.spilled).length]).sort((a, b) => b[1] - a[1]);
     if (discs.length < 2) return null;
     const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each dot links to its kernels",
-      across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10} %` },
+      across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10}%` },
       parts: ({ x, y }) => discs.map(([i, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step(i)) }) },
         svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${said(n, spill)}`),
         svg("circle", { cx: x((step(i) + .5) * STEP), cy: y(occupancy[i]), r: Math.max(2.5, 14 * Math.sqrt(n / discs[0][1])), class: `fill-${spill ? "spill" : "registers"} disc` }))) }));
     return section("scatter", "Occupancy by registers", keys(["registers", "no spills"], ["spill", "spills"]), node);
   }
 
-  // Spilled bytes, or bytes of code, as areas: a tile a family, file or namespace, which leads to its kernels.
+  // Spilled bytes or bytes of code as areas: one tile per family, file or namespace, which links to its kernels.
   function areas() {
     const { columns } = store;
     const sizes = [["spilled bytes", columns.id.map((_, i) => store.spilled(i))], ["code bytes", columns.code || []]].filter(([, values]) => values.some(Boolean));
@@ -115,8 +115,8 @@
       const values = new Map(sizes).get(state.of);
       const ranked = filters.grouped(values.map((_, i) => i).filter((i) => values[i]), filters.of[state.by]).map(([label, some]) => [label, filters.summed(some.map((i) => values[i]))]).sort((a, b) => b[1] - a[1]);
       const total = filters.summed(ranked.map(([, size]) => size));
-      const tile = (label, size, tone, href) => { const value = `${bytes(size)}, ${((100 * size) / total).toFixed(1)} %`; return { size, label, value, title: `${label}: ${value}`, tone, href }; };
-      const tiles = ranked.slice(0, TILES).map(([label, size], at) => tile(label || "not said", size, at, label ? link("table", "", { [state.by]: label, ...(state.of === "spilled bytes" ? { spills: "1" } : {}) }) : null));
+      const tile = (label, size, tone, href) => { const value = `${bytes(size)}, ${((100 * size) / total).toFixed(1)}%`; return { size, label, value, title: `${label}: ${value}`, tone, href }; };
+      const tiles = ranked.slice(0, TILES).map(([label, size], at) => tile(label || "unknown", size, at, label ? link("table", "", { [state.by]: label, ...(state.of === "spilled bytes" ? { spills: "1" } : {}) }) : null));
       if (ranked.length > TILES) tiles.push(tile(`${number(ranked.length - TILES)} more`, filters.summed(ranked.slice(TILES).map(([, size]) => size)), 4, null));
       place.replaceChildren(treemap.figure(tiles, `${state.of} by ${new Map(kinds).get(state.by)}, as areas; each links to its kernels`));
     };
@@ -126,7 +126,7 @@
     sizes.length + kinds.length > 2 ? null : h("p", { class: "quiet" }, `${state.of} by ${kinds[0][1]}`), place);
   }
 
-  // Of each family its worst kernel, those first that spill most together.
+  // The worst kernel of each family, families with most spills first.
   function worst({ functions }) {
     const { columns } = store;
     const families = filters.heaviest(filters.grouped(columns.id.map((_, i) => i), store.family)).slice(0, WORST);

@@ -1,4 +1,4 @@
-// Bytes in groups of groups: areas are stored bytes; a group opens to the groups in it, here and in the table below.
+// Bytes in nested groups: areas are stored bytes; a group opens here and in the table below.
 spillscan.view("size", ({ title, tree }, id, box) => {
   const ROWS = 200;
   const compared = "base_bytes" in tree;

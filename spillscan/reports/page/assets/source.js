@@ -1,12 +1,12 @@
-// Source beside machine code: two lists that scroll, linked by line both ways, by a click and by keys. Without lines there
-// is the machine code alone.
+// Source and machine code side by side: two scrolling lists, linked by line, by click and by keys. Without line
+// information there is only machine code.
 const source = (() => {
   const TINTS = 6, HIGH = 24, SHOWN = 12, LONGEST = 200;
   const KINDS = { S: "spill store", s: "spill reload", A: "array store", a: "array load", F: "frame store", f: "frame load", H: "helper's store", h: "helper's load", U: "local store", u: "local load" };
   const addressOf = (row) => hex(row * 16);
   const keyOf = ([file, line]) => `${file}:${line}`;
 
-  // Lines with what their instructions come to: {file, line, text, share, rows, live, stores, loads, depth}, by key.
+  // Source lines with their sums: {file, line, text, share, rows, live, stores, loads, depth}, by key.
   function gathered({ files, places, place, live, kind, depth }) {
     const lines = new Map(files.flatMap(([, own], file) => own.map(([line, share, text]) => [keyOf([file, line]), { file, line, share, text, rows: [], live: 0, stores: 0, loads: 0, depth: 0 }])));
     place.forEach((at, row) => places[at].forEach((one) => {
@@ -34,7 +34,7 @@ const source = (() => {
     const at = /^0x[0-9a-f]{4,}$/.test(params.get("at") || "") ? Number(params.get("at")) / 16 : -1;
     let row = at in code.op ? at : worst(lines.get(asked ?? heaviest)?.rows ?? code.op.map((_, i) => i));
     let chosen = at in code.op ? inner(row) : asked ?? heaviest;
-    // Of other files than the kernel's own those are open in which something spills.
+    // Files other than the kernel's own are open only if something in them spills.
     const usual = code.files.map((_, file) => !file || [...lines.values()].some((line) => line.file === file && line.stores + line.loads));
     const open = (file) => spillscan.opened(`file ${code.files[file][0]}`, usual[file]);
     const turn = (file, way) => spillscan.turn(`file ${code.files[file][0]}`, way, usual[file]);
@@ -69,7 +69,7 @@ const source = (() => {
         [kind ? `${KINDS[kind]}${code.slot[i] >= 0 ? ` ${slotOf(code.slot[i])}` : ""}` : "", kind === "S" ? "store" : kind === "s" ? "load" : "quiet"]] };
     }
 
-    // The form of an address that is computed names no place.
+    // A computed address names no slot.
     function slotOf(slot) { return /^R1\b/.test(code.slots[slot]) ? code.slots[slot] : ""; }
 
     function fold(file) {
@@ -88,7 +88,7 @@ const source = (() => {
 
     const shown = () => code.files.flatMap((_, file) => [file, ...(open(file) ? [...lines.keys()].filter((key) => lines.get(key).file === file) : [])]);
 
-    // A line, and an instruction of it: the one that spills in most loops unless one is given.
+    // Selects a line and one of its instructions: by default the spill in most loops.
     function choose(key, instruction) {
       if (key !== null && !lines.get(key).rows.length) return;
       chosen = key;

@@ -1,5 +1,5 @@
-// The code of a kernel as a strip: accesses to local memory in lanes, the loops around them as nested bands, and above
-// them how many registers are live.
+// The code of a kernel as a strip: accesses to local memory in lanes, their loops as nested bands, and above
+// them the number of live registers.
 const spillmap = (() => {
   const LANES = [
     { key: "S", label: "spill stores", kind: "store" },
@@ -19,7 +19,7 @@ const spillmap = (() => {
   };
   const LANE = 30, BAND = 16, CURVE = 96, LINES = 12;
 
-  // Marks with their places, out of the columns of the payload.
+  // Marks with their positions, from the columns of the payload.
   function unpack({ marks }) {
     let at = 0;
     return marks ? marks.at.map((step, place) => {
@@ -66,7 +66,7 @@ const spillmap = (() => {
         lanes.map(({ key, kind, label }, row) => {
           const base = top + (row + 1) * each - 5, tall = LANE - 11;
           return [svg("line", { class: "lane", x1: low, x2: high, y1: base, y2: base }), named(label, base - LANE + 5, base - 6),
-            // Stores hang from above and end in a foot, loads stand on the line: distinct without colour.
+            // Stores hang from above and end in a foot, loads rise from the line: distinct without colour.
             marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}${both ? " opens" : ""}`, onclick: both ? () => both.jump(Math.floor(mark.at / 16)) : null,
               d: `M${x(mark.at).toFixed(1)} ${stores(mark) ? base - tall : base}v${stores(mark) ? tall : -tall}m-2.5 0h5` }, describe(map, mark)))];
         }),
@@ -78,13 +78,13 @@ const spillmap = (() => {
       `${NAMES[kind]}: ${count(stores, "store")} (${number(stored)} B), ${count(loads, "load")} (${number(loaded)} B)`).join("; ");
   }
 
-  // A table of names and figures.
+  // A table of names and values.
   const figures = (title, heads, rows) => table({ title, kind: "local-totals", rows, columns: heads.map((label, at) => ({ label, num: at > 0, cell: (row) => (at && typeof row[at] === "number" ? number(row[at]) : row[at]) })) });
 
-  // What the curve says, in words; what ptxas was allowed, and how many values wait in slots.
+  // The curve in words, with the register limit of ptxas and the number of spilled values.
   function pressure(code) {
     return [code.within ? `In the code of ${printable(code.within)}, which holds it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
-      code.held ? `; the dashed line: ${code.held}` : "", code.cap ? `; ptxas was allowed ${number(code.cap)}` : "",
+      code.held ? `; the dashed line: ${code.held}` : "", code.limit ? `; ptxas was allowed ${number(code.limit)}` : "",
       code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, those in spill slots included` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }

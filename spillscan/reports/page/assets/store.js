@@ -1,4 +1,4 @@
-// The kernels as columns: kernel i is row i of every list. Full names are unpacked when they are asked for.
+// The kernels as columns: kernel i is row i of every list. Full names are unpacked on demand.
 const store = (() => {
   const columns = payload.kernels;
   const FUNCTION = 1, UNKNOWN_ROLE = 2, AMBIGUOUS = 4, NOT_FINAL = 8;
@@ -20,13 +20,13 @@ const store = (() => {
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
 
-  // The number of the kernel with this id; undefined where there is none.
+  // The number of the kernel with this id; undefined if there is none.
   function find(id) {
     if (!numbers) numbers = new Map(columns.id.map((each, i) => [each, i]));
     return numbers.get(id);
   }
 
-  // Promise of {symbols, names}: the symbol and the demangled name ("" where it is the same), by number.
+  // Promise of {symbols, names}: the symbol and the demangled name ("" if equal), by number.
   function names() {
     if (!full) full = (columns.full.plain ? Promise.resolve(columns.full.plain)
       : Promise.all(columns.full.packed.map((chunks) => Promise.all(chunks.map(unpack)).then((lists) => lists.flat()))))
@@ -35,14 +35,14 @@ const store = (() => {
   }
 
   const link = (i) => spillscan.link("kernel", columns.id[i]);
-  // A kernel as a link; what an older build alone has is no kernel of this page.
+  // A link to a kernel; plain text for a kernel of the older build only, which has no view here.
   const anchor = (i, text) => (i === null ? text : h("a", { href: link(i), title: name(i) }, text ?? name(i)));
 
   return { columns, name, arch, unit, family, flag, subject, limiter, limiters, occupancy, spilled, registers, role, find, names, link, anchor,
     FUNCTION, AMBIGUOUS, NOT_FINAL };
 })();
 
-// Text that goes to the clipboard, of which a page from a server without TLS knows nothing.
+// Copies text to the clipboard, which pages from a server without TLS cannot reach.
 async function copy(text, what) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else {

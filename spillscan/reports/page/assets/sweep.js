@@ -33,7 +33,7 @@
 
   const described = (point) => `${point.label}: ${number(point.registers)} registers, ${number(point.spill_bytes)} B spilled, ${number(point.blocks)} blocks`;
 
-  // Points from left to right, joined by a line; `of` says what stands across and up.
+  // Points from left to right, joined by a line; `of` names the two axes.
   function drawn(all, of) {
     const points = all.filter((point) => of.x(point) !== null && of.y(point) !== null).sort((one, other) => of.x(one) - of.x(other) || of.y(one) - of.y(other));
     const plainFirst = [...points].sort((one, other) => one.best - other.best);

@@ -1,8 +1,8 @@
-// Tables: `table` shows rows and grows by a button; `grid` draws only the rows in sight, so that 100,000 open at once.
-// Columns are {label, num, title, cell(row, at), tone(row)}; without `cell` a row is the list of what stands in it.
+// Tables: `table` shows rows and grows by a button; `grid` draws only visible rows, so that 100,000 open at once.
+// Columns are {label, num, title, cell(row, at), tone(row)}; without `cell` a row is the list of its cells.
 
-// A list that holds some of its items, as make(item, at) draws them, and the button by which it grows: both; the address
-// holds under its name how often it grew.
+// A list that draws its first items by make(item, at), and a button that shows more; the address keeps the number of
+// presses under the list's name.
 function growing(name, list, items, make, step = 50, first = step) {
   const key = `more ${name}`;
   const grown = () => Math.floor(Number(spillscan.route.params.get(key))) || 0;
@@ -30,12 +30,12 @@ function table({ title, columns, rows, kind = null, step = 50, mark = () => null
     body)), more);
 }
 
-// What Python made a table of: {title, heads, words, rows}; words say which columns hold no figures.
+// A table made in Python: {title, heads, words, rows}; `words` are the columns of text.
 table.made = ({ title, heads, words, rows }) => table({ title, kind: "past", rows, columns: heads.map((label, at) => ({ label, num: !words[at] })) });
 
-// made(item): {cells, kind, level, expanded}; open(item) is called by a click or Enter, fold(item) by arrows where an
-// item has `expanded`; sorted(key) by a press on a head. Columns have also {key, sort, width: CSS}. `name`: of its rows'
-// ids; `high`: pixels of a row; `printed`: rows on paper.
+// made(item): {cells, kind, level, expanded}; a click or Enter calls open(item), arrow keys call fold(item) if the
+// item has `expanded`, a column heading calls sorted(key). Columns also have {key, sort, width: CSS}. `name`: prefix of
+// row ids; `high`: pixels per row; `printed`: rows on paper.
 function grid({ name = "row", title, columns, empty, made, open, fold, sorted, high: own = 0, printed: PRINTED = 200 }) {
   const [narrow, paper] = [matchMedia("screen and (max-width: 48rem)"), matchMedia("print")];
   const onPaper = () => printing || paper.matches;
@@ -71,7 +71,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     body.style.setProperty("height", `${items.length * high()}px`);
     const left = onPaper() ? items.length - PRINTED : 0;
     unprinted.textContent = left > 0 ? `… ${count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
-    // Rows that stay in sight stay as they are.
+    // Rows that stay visible are reused.
     const held = anew ? new Map() : drawn;
     drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, held.get(from + at) || row(item, from + at)]));
     if (!held.size) body.replaceChildren(...(items.length ? drawn.values() : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
@@ -111,7 +111,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     reach(Math.min(items.length - 1, Math.max(0, active + step)));
   }
 
-  // Makes a row the active one, and brings it into sight; `middle`: with rows above it.
+  // Makes a row active and scrolls to it; `middle`: with rows above it.
   function reach(at, middle = false) {
     active = at;
     const top = at * high(), behind = top + high() + head.offsetHeight;

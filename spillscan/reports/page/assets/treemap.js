@@ -3,7 +3,7 @@ const treemap = (() => {
   const HEIGHT = 320;
   const TONES = 5, CHARACTER = 7.5, LINE = 16;
 
-  // Of each tile {size, label, value, title}: and where it leads, `href`. `tone`: its colour's number.
+  // Each tile is {size, label, value, title, href}; `tone`: number of its colour.
   function figure(tiles, label) {
     const shown = tiles.filter((each) => each.size > 0).sort((one, other) => other.size - one.size);
     return h("figure", { class: "weights" }, chart.drawn((width) => {
@@ -13,7 +13,7 @@ const treemap = (() => {
     }).node);
   }
 
-  // A link is called by its title: what stands in the tile may be cut.
+  // The title names the link: the label in the tile may be cut.
   function tile({ label, value, title, tone, href }, { x, y, w, h: height }) {
     const letters = Math.floor((w - 10) / CHARACTER);
     const fits = letters >= 3 && height >= LINE + 6;

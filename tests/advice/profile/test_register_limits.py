@@ -1,4 +1,4 @@
-"""docs/internals/register-caps.md says what the H200 measured, and the static figures what its driver says."""
+"""docs/internals/register-limits.md says what the H200 measured, and the static figures what its driver says."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.conftest import FIXTURES, ROOT
 
 with (FIXTURES / "ncu" / "h200-times.csv").open(newline="") as table:
     ROWS = list(csv.DictReader(table))
-PAGE = (ROOT / "docs" / "internals" / "register-caps.md").read_text(encoding="utf-8").replace("*", "")
+PAGE = (ROOT / "docs" / "internals" / "register-limits.md").read_text(encoding="utf-8").replace("*", "")
 
 
-def test_all_caps_were_measured_and_right() -> None:
+def test_all_limits_were_measured_and_right() -> None:
     assert len(ROWS) == 18
     assert {(row["result"], row["failure"]) for row in ROWS} == {("correct", "")}
 
@@ -33,8 +33,8 @@ def test_the_compilers_values_give_the_drivers_blocks(row: dict[str, str]) -> No
     shown = f"{spills[0]:,} + {spills[1]:,} B" if sum(spills) else "0"
     places = 2 if row["program"] == "gemm" else 3
     line = (
-        f"| {row['cap']} | {row['registers']} | {shown} | {row['blocks_per_sm']} | {100 * occupancy.fraction:g} %"
-        f" | {float(row['median_ms']):.{places}f} ms | {100 * float(row['spread']):.1f} % |"
+        f"| {row['cap']} | {row['registers']} | {shown} | {row['blocks_per_sm']} | {100 * occupancy.fraction:g}%"
+        f" | {float(row['median_ms']):.{places}f} ms | {100 * float(row['spread']):.1f}% |"
     )
     assert line in PAGE
 
