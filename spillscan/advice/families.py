@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from spillscan.advice.causes import causes, holdings
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.advice.sweep.settings import AS_IS
 from spillscan.judging.places import Place, Tree, weighed
 from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
@@ -99,6 +98,8 @@ def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
 
 def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
     """One line per tried setting; ``kernel``: the kernel as in the input."""
+    from spillscan.advice.sweep.settings import AS_IS
+
     for point in points:
         there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
         other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)

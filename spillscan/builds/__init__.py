@@ -2,3 +2,6 @@
 
 In: a build; a compiler's command line; a run file. Out: reports and outputs to read; gaps for missing input.
 """
+
+RUN_FILE = "spillscan-build.json"
+"""Default name of the file that ``spillscan run`` writes (:mod:`spillscan.builds.record`)."""

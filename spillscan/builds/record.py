@@ -19,8 +19,6 @@ from msgspec import Struct
 from spillscan.builds import tree
 from spillscan.output.errors import InputError
 
-NAME = "spillscan-build.json"
-"""Default name of a run file."""
 FORMAT = "spillscan build 4"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
 _ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+\w?|\b(?:native|all-major)\b|(?<==)all\b")

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from spillscan import __version__
-from spillscan.commands._synonyms import meant
 from spillscan.output.errors import closest, nearest
 from spillscan.output.safe import printable
 from spillscan.output.terminal import columns
@@ -143,6 +142,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{line}; {hint or f'see `{self.prog} --help`'}\n")
 
     def _wrong_option(self, option: str) -> tuple[str, str]:
+        from spillscan.commands._synonyms import meant
+
         verbs = self._verbs()
         having = [verb.prog for verb in verbs.values() if option in verb._option_string_actions]
         known = [*self._option_string_actions]
@@ -159,6 +160,8 @@ class Parser(argparse.ArgumentParser):
         if argument == "VERB" and option.startswith("-") and option not in self._option_string_actions:
             return self._wrong_option(option)  # the word is its value
         kind = argument.lower() if argument.isupper() else f"{argument} value"
+        from spillscan.commands._synonyms import meant
+
         near = meant(word, known)
         return f"unknown {kind} {word!r}", f"did you mean {near}?" if near else nearest(word, known)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from spillscan import library
-from spillscan.builds import record
+from spillscan.builds import RUN_FILE
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count
@@ -29,12 +29,12 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "pass a log file or a folder of logs, or pipe a log to standard input")
 
 
-LEFT = f"{record.NAME} where `spillscan run` left it"
+LEFT = f"{RUN_FILE} where `spillscan run` left it"
 
 
 def inputs_or_left(inputs: Sequence[str]) -> list[str]:
     """``inputs``, or by default the run file of ``spillscan run`` in the current folder, if any."""
-    return list(inputs) or [record.NAME] * os.path.isfile(record.NAME)
+    return list(inputs) or [RUN_FILE] * os.path.isfile(RUN_FILE)
 
 
 def _is_piped() -> bool:
@@ -74,8 +74,8 @@ def scan(paths: Sequence[str] | str, *, live: bool = False) -> Build:
         with Progress("reading") as progress:
             _read.append(library.scan(paths, progress if progress.watched else None, live=live))
     except InputError as error:
-        if paths == ["-"] and os.path.exists(record.NAME):
-            raise InputError(error.what, f"to read the record of `spillscan run`, pass {record.NAME}") from None
+        if paths == ["-"] and os.path.exists(RUN_FILE):
+            raise InputError(error.what, f"to read the record of `spillscan run`, pass {RUN_FILE}") from None
         raise
     return _read[-1]
 

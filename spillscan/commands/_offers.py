@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
 from spillscan.advice.ranking import Ranked, spill_weight
-from spillscan.builds import record
-from spillscan.builds.compilation import parse, split
+from spillscan.builds import RUN_FILE, record
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rule_docs import explanations
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
 from spillscan.model import Finding, Kernel, Launch, Origin
 from spillscan.model.build import damage
@@ -90,6 +88,8 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         if _by_callees(kernel, finding):
             causes, fixes = (_callees(kernel, report.build.kernels, names),), ()
         elif goal.wanted == "none":
+            from spillscan.judging.rule_docs import explanations
+
             fixes = (Fix("fix", explanations("rules")[finding.rule].fix),)
         made = replace(made, causes=causes, fixes=fixes)
         command = _next(about, finding, source, asked, names, report.launches)
@@ -161,7 +161,7 @@ def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
         for _ in range(_HEIGHT):
             folders[folder or os.curdir] = None
             folder = os.path.dirname(folder)
-    near = (os.path.normpath(os.path.join(folder, record.NAME)) for folder in folders)
+    near = (os.path.normpath(os.path.join(folder, RUN_FILE)) for folder in folders)
     found: dict[str, set[str]] = {}
     for path in own or dict.fromkeys(near):
         with suppress(InputError):
@@ -264,6 +264,8 @@ def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
 
     Cached, since the kernels of one log ask in turn.
     """
+    from spillscan.builds.compilation import parse, split
+
     found = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

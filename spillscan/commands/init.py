@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from spillscan.advice import jobs
-from spillscan.builds import record
+from spillscan.builds import RUN_FILE, record
 from spillscan.commands import _inputs, _options
 from spillscan.model.nodes import parse_yaml
 from spillscan.occupancy.launches import parse_launch
@@ -134,9 +134,9 @@ _STAGES = re.compile(r"^stages:.*(?:\n(?:[ \t#-].*)?)*", re.MULTILINE)
 
 def _ignoring(text: str) -> str:
     """Text of `.gitignore` with the run file."""
-    if record.NAME in text.split():
+    if RUN_FILE in text.split():
         return text
-    return text + "\n" * (bool(text) and not text.endswith("\n")) + record.NAME + "\n"
+    return text + "\n" * (bool(text) and not text.endswith("\n")) + RUN_FILE + "\n"
 
 
 def _branch() -> str:

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return the build's exit status; 128 plus the signal if one ended it."""
-    from spillscan.builds import record
+    from spillscan.builds import RUN_FILE
     from spillscan.builds.run import watch
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
@@ -55,14 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     for folder in arguments.also:
         if not os.path.isdir(folder):
             raise UsageError(f"--also {folder}: no such folder", "create it first")
-    path = os.path.abspath(arguments.output or record.NAME)
+    path = os.path.abspath(arguments.output or RUN_FILE)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise UsageError(
-            f"cannot write {arguments.output or record.NAME}: not a regular file", "name another file: -o FILE"
+            f"cannot write {arguments.output or RUN_FILE}: not a regular file", "name another file: -o FILE"
         )
     sys.stdout.flush()
     found = watch(command, arguments.also, path, _contains_code)
-    for line in _said(found, arguments.output or record.NAME):
+    for line in _said(found, arguments.output or RUN_FILE):
         complain(line)
     return found.status if found.status >= 0 else 128 - found.status
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.builds import coverage
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import Undecided
 from spillscan.model import Build, Finding, Gap, Hidden, Issue, at_least
@@ -72,6 +71,8 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
             message = f"{count(kernels, 'kernel')}, expected at least {policy.values.expect_kernels:,}"
             yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
     if build.kernels and (policy.require_archs or policy.values.driver_release):
+        from spillscan.builds import coverage
+
         yield from coverage.gaps(coverage.of_build(build), policy.require_archs, policy.values.driver_release)
     yield from gaps_of_input(build, judged, strict=policy.strict)
     for each in undecided:

@@ -198,8 +198,6 @@ class Target(Struct, frozen=True):
     @contextmanager
     def draft(self, pieces: Iterable[str | bytes]) -> Iterator[Callable[[], None]]:
         """Write a text to a temporary file; yields the function that moves it to the target, or appends it."""
-        import tempfile  # imported only by commands that write files
-
         mode = os.stat(self.path).st_mode if os.path.exists(self.path) else 0
         direct = bool(mode) and not stat.S_ISREG(mode)  # a device or pipe, which cannot be replaced
         real = self.path if direct else os.path.realpath(self.path)  # a pipe of the shell's >(…) has no other name
@@ -208,12 +206,15 @@ class Target(Struct, frozen=True):
                 if self.append or direct:
                     if stat.S_ISDIR(mode):
                         raise IsADirectoryError(0, "is a folder")
-                    file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", newline=""))
+                    from tempfile import TemporaryFile  # slow: it imports every archiver
+
+                    file = stack.enter_context(TemporaryFile("w+", encoding="utf-8", newline=""))
                     commit = partial(_append, file, real)
                 else:
                     folder = os.path.dirname(real)
                     sweep(folder, lambda name: name.startswith(_DRAFT), older_than_seconds=_YOUNG_SECONDS)
-                    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_DRAFT)
+                    temporary = os.path.join(folder, f"{_DRAFT}{os.getpid()}-{os.urandom(4).hex()}")
+                    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                     stack.callback(_remove, temporary)
                     hold(handle)
                     file = stack.enter_context(open(handle, "w", encoding="utf-8", newline=""))

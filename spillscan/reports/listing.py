@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from spillscan.judging.places import heaviest, source_place
-from spillscan.judging.rule_docs import explanations
 from spillscan.model import Finding
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
@@ -102,6 +101,8 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
 def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
     """``build.log:48: incomplete: the log ends … [truncated]`` and its fix, then gaps that the policy accepts."""
+    from spillscan.judging.rule_docs import explanations  # a clean build has none
+
     for group in few_of_a_kind(report.gaps):
         if isinstance(group, str):
             yield paint(group, DIM, style)

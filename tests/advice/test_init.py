@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from spillscan.advice import jobs
-from spillscan.builds import record
+from spillscan.builds import RUN_FILE
 from spillscan.builds.record import BuildRecord, Run, encoded
 from spillscan.cli import main
 from tests.conftest import FIXTURES, ROOT, run
@@ -35,7 +35,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def recorded(folder: Path, *commands: tuple[str, ...], place: str = "") -> None:
     runs = tuple(Run(command=each, folder=str(folder / place), status=0, did=True) for each in commands)
-    (folder / record.NAME).write_text(encoded(BuildRecord(runs=runs)))
+    (folder / RUN_FILE).write_text(encoded(BuildRecord(runs=runs)))
 
 
 def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_unlinked_registers_are_accepted_with_a_reason(project: Path, capfd: pyt
 )
 def test_recorded_commands(commands: Any, place: str, lines: list[str], project: Path) -> None:
     recorded(project, *commands, place=place)
-    assert main(["init", "build.log", record.NAME, *SPEC]) == 2
+    assert main(["init", "build.log", RUN_FILE, *SPEC]) == 2
     (step,) = (
         step["run"]
         for step in yaml.safe_load(Path(jobs.WORKFLOW).read_text())["jobs"]["kernels"]["steps"]

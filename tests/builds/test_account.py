@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spillscan.builds import gaps, launcher, record
+from spillscan.builds import RUN_FILE, gaps, launcher, record
 from spillscan.builds.run import _variables
 from spillscan.cli import main
 
@@ -52,8 +52,8 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     watched, *lines = re.findall("^spillscan: (.*)", capfd.readouterr().err, re.MULTILINE)
     far = project.parent / "far"
     assert watched == f"watched: {', '.join(str(each) for each in (far, project) if each.exists())}"
-    assert (status, "; ".join(lines)) == (row.get("status", 0), f"{row['prints']}; {record.NAME}")
-    found = record.read(record.NAME)
+    assert (status, "; ".join(lines)) == (row.get("status", 0), f"{row['prints']}; {RUN_FILE}")
+    found = record.read(RUN_FILE)
     said = [each.message for each in gaps.issues(found, "r.json") if each.severity == "error"]
     assert said == [each.replace("…", "what it had not begun is missing") for each in row.get("gaps", ())]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spillscan import scan
-from spillscan.builds.record import NAME
+from spillscan.builds import RUN_FILE
 from spillscan.model.local import LocalAccess
 from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, run, sized
@@ -140,7 +140,7 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text(HEAD.read_text().replace("gemm", "gemm" if name == "a.log" else "mmeg"))
     known = call(tmp_path, ["nvcc", "-c", "a.cu", "-o", "lib/a.log"], sources=("a.cu",), wrote=("lib/a.log",))
-    run_file(tmp_path / "out" / NAME, known)
+    run_file(tmp_path / "out" / RUN_FILE, known)
     said = spillscan(tmp_path, f"spillscan check {inputs}")[1]
     assert f"next   spillscan advise {inputs} --kernel" in said
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from spillscan.model import Change, Delta, Kernel
 from spillscan.model.findings import Moved
 from spillscan.model.metrics import BY_NAME, COMPARED, KEYED, Metric, rank
-from spillscan.naming.namesakes import code, digest
 
 ALLOCATION_UNIT = 8
 """Registers per thread are allocated in units of 8 on compute capability 3.0 to 12.1 (256 per warp)."""
@@ -98,6 +97,8 @@ def reported_alike(before: Kernel, after: Kernel) -> bool:
 
 def other_code(before: Kernel, after: Kernel) -> bool:
     """Whether the machine code of two kernels is known to differ, by its digest, else by its content."""
+    from spillscan.naming.namesakes import code, digest
+
     for key in (digest, code):
         old, new = key(before), key(after)
         if old is not None and new is not None:
@@ -107,6 +108,8 @@ def other_code(before: Kernel, after: Kernel) -> bool:
 
 def same_code(before: Kernel, after: Kernel) -> bool:
     """Whether the machine code of two kernels is the same byte for byte, so that unknown values have not changed."""
+    from spillscan.naming.namesakes import digest
+
     return digest(before) is not None and digest(before) == digest(after)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import structs
 
-from spillscan.builds.coverage import ISA_OF_RELEASE, REQUIREMENT
 from spillscan.judging.policy.effective import Acceptance, Layer, Override, Policy, Setting
 from spillscan.judging.policy.file import (
     LEVELS,
@@ -110,6 +109,8 @@ def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting]
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
     if name == "baseline":
         return os.path.normpath(os.path.join(folder, value))
+    from spillscan.builds.coverage import ISA_OF_RELEASE, REQUIREMENT
+
     if name == "driver_release":
         _check_known(node, "CUDA release", value, ISA_OF_RELEASE)
     for word in words(value) if name == "devices" else ():

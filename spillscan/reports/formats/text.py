@@ -13,11 +13,11 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
 from spillscan.reports import listing, words
 from spillscan.reports.groups import Group
-from spillscan.reports.kernels import KernelRow, kernel_table
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
     from spillscan.model.code import PortableCode
+    from spillscan.reports.kernels import KernelRow
 
 FORMAT = "text"
 HELP = "tables, worst first (default)"
@@ -37,6 +37,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:
+    from spillscan.reports.kernels import kernel_table
+
     found = kernel_table(report, style.rows)
     rows: list[Row] = [
         ([row.title(style.width)], "")
