@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 import re
 from hashlib import blake2b, file_digest
 from struct import Struct
@@ -33,7 +35,8 @@ def pieces(path: str) -> tuple[str, ...]:
                 file.seek(0)
                 return (file_digest(file, "sha256").hexdigest(),)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                found = {blake2b(memoryview(data)[a:b], digest_size=16).hexdigest() for a, b in _ranges(data)}
+                ranges = _ranges(data, file.fileno())
+                found = {blake2b(memoryview(data)[a:b], digest_size=16).hexdigest() for a, b in ranges}
                 return tuple(sorted(found))
     except (OSError, ValueError):  # ValueError: an empty file
         return ()
@@ -49,24 +52,37 @@ def is_linked(path: str) -> bool:
     """Whether a file contains output of the device linker."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(_LINK_STUB) >= 0
+            return any(True for _ in _places(data, file.fileno(), _LINK_STUB))
     except (OSError, ValueError):
         return False
 
 
-def _ranges(data: mmap.mmap) -> Iterator[tuple[int, int]]:
+def _ranges(data: mmap.mmap, descriptor: int) -> Iterator[tuple[int, int]]:
     end = 0
-    for begin in sorted((*_places(data, _ELF), *_places(data, _FATBIN))):
+    for begin in sorted((*_places(data, descriptor, _ELF), *_places(data, descriptor, _FATBIN))):
         if begin >= end and (size := _size(data[begin : begin + 64])):
             end = begin + size
             yield begin, end
 
 
-def _places(data: mmap.mmap, text: bytes) -> Iterator[int]:
-    at = data.find(text)  # several times as fast as a regular expression
-    while at >= 0:
-        yield at
-        at = data.find(text, at + 1)
+def _places(data: mmap.mmap, descriptor: int, text: bytes) -> Iterator[int]:
+    for begin, end in _stored(descriptor, len(data)):
+        at = data.find(text, begin, end + len(text))  # several times as fast as a regular expression
+        while at >= 0:
+            yield at
+            at = data.find(text, at + 1, end + len(text))
+
+
+def _stored(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges of a file outside of holes, which read as zeros."""
+    end = 0
+    while end < size:
+        try:
+            begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        except OSError as error:
+            begin, end = (size if error.errno == errno.ENXIO else end), size
+        yield begin, end
 
 
 def _size(head: bytes) -> int:

@@ -80,3 +80,9 @@ def test_pieces_of_gpu_code(tmp_path: Path) -> None:
     assert of(cubin) | of(fatbin) == of(host + b"abc" + cubin + b"def" + fatbin) == of(fatbin + cubin)
     assert len(of(cubin + fatbin)) == 2
     assert of(b".version 8.0\n.target sm_80\n.address_size 64\n")
+    with (tmp_path / "sparse").open("wb") as file:
+        for place in (0, 1 << 39):
+            file.truncate(place + (1 << 39))
+            file.seek(place)
+            file.write(cubin if place else fatbin)
+    assert {*pieces(str(tmp_path / "sparse"))} == of(cubin) | of(fatbin), "holes are not searched"

@@ -272,7 +272,7 @@ class Writer:
             used = replace(used, usage=replace(used.usage, **NO_STACK), cut=True)  # it goes on as a stack line
         usage, without_abi = used.usage, self._seen.without_abi
         if used.cut and len(self._open) == 1 and not self._uses:
-            self._issues.add_missing(f"clauses are missing from a registers line: {quoted(text)}", line)
+            self._issues.add_missing(f"parts of a 'Used N registers' line are missing: {quoted(text)}", line)
         elif used.cut:
             self._issues.add_damage(f"not a whole line: {quoted(text)}", line)
         owners = self._owners(usage)
@@ -290,7 +290,7 @@ class Writer:
         elif len(owners) == 1 and not (self._uses or self._owed):
             self._assign_registers(owners[0], used)
             if used.cut:
-                owners[0].reasons += ("its registers line is cut",)
+                owners[0].reasons += ("its 'Used N registers' line is cut",)
         else:
             self._uses.append(usage)
             ready = [each for each in self._open if each.stack or each.stack_in_doubt or without_abi]
@@ -366,12 +366,12 @@ class Writer:
         """Give up assigning the current registers lines because too many kernels wait. More may follow."""
         waiting = [each for each in self._open if each.stack is None]
         if 2 * len(waiting) > len(self._open):
-            what = f"the registers lines of {count(len(self._open), 'kernel')} cannot be assigned"
+            what = f"interleaved output: the registers of {count(len(self._open), 'kernel')} are unknown"
             self._issues.add_missing(what, line)
             waiting = []
         for each in self._open:
             if each.stack is not None:
-                each.reasons += ("interleaved output: its registers line is one of many",)
+                each.reasons += ("interleaved output: its registers are on any of many lines",)
                 self._records.pending.append(each)
         self._groups.append(line)
         self._begin_group(waiting, max(0, self._owed + len(self._open) - len(waiting) - len(self._uses)))
@@ -386,7 +386,7 @@ class Writer:
         """
         self._unended = unended
         if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
-            self._last.reasons = ("its registers line has no end: clauses may be missing",)
+            self._last.reasons = ("its 'Used N registers' line has no end: parts may be missing",)
         if cut:
             self._issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._settle_open()
@@ -417,16 +417,16 @@ class Writer:
         """Settle kernels and groups that still wait for lines."""
         if 0 < self._seen.compile_times < self._seen.registers_lines:
             for line in self._groups:  # each may have lost both registers and entry lines
-                self._issues.add_missing("registers lines lack their compile times", line)
+                self._issues.add_missing("'Used N registers' lines lack their compile times", line)
         if self._uses or self._owed:
             kernels, line = len(self._open) + self._owed, self._open[0].line if self._open else self._groups[-1]
             names = "".join(f"{each.symbol}, " for each in self._open[:2])
-            message = f"{count(kernels, 'kernel')} ({names}…) have {count(len(self._uses), 'registers line')}"
+            message = f"{count(kernels, 'kernel')} ({names}…) have {count(len(self._uses), 'line')} with registers"
             self._issues.add_missing(message, line)
             self._set_aside(self._open)
         for each in self._open:
             if each.stack is not None:
-                each.reasons += ("no registers line follows it",)
+                each.reasons += ("no 'Used N registers' line follows it",)
                 self._records.pending.append(each)
             self._incomplete(each)
         self._open = []

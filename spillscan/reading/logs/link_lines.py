@@ -60,6 +60,6 @@ class LinkLines:
     def interrupt(self) -> None:
         """Report the missing registers line if something else follows the properties."""
         if self._named is not None:
-            what = f"no registers line follows nvlink's properties of {self._named.symbol}"
+            what = f"no 'Used N registers' line follows nvlink's properties of {self._named.symbol}"
             self._issues.add("lost-lines", what, self._line, "error", hides=METRICS, symbol=self._named.symbol)
             self._named = None

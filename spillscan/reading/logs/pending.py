@@ -259,9 +259,9 @@ def _candidates(kernel: PendingKernel, uses: Sequence[Usage]) -> list[Usage]:
 def _reason(options: Sequence[Usage]) -> str:
     registers = sorted({usage.registers for usage in options if usage.registers is not None})
     if not registers:
-        return "no registers line follows it"
+        return "no 'Used N registers' line follows it"
     shown = ", ".join(map(str, registers[:4])) + (", …" if len(registers) > 4 else "")
-    return f"interleaved output: its registers line is one of {len(options)} ({shown} registers)"
+    return f"interleaved output: it may use {shown} registers"
 
 
 def settle_stacks(kernels: Iterable[PendingKernel]) -> None:

@@ -20,9 +20,9 @@ from spillscan.reading.logs.pending import (
 )
 
 _REASONS: dict[Suspicion, str] = {
-    "foreign": "the properties of another function stand before its registers line",
-    "misplaced": "its properties stand before another kernel's registers line",
-    "bare": "no stack line before its registers line",
+    "foreign": "the properties of another function come before its 'Used N registers' line",
+    "misplaced": "its properties come before another kernel's 'Used N registers' line",
+    "bare": "no stack line before its 'Used N registers' line",
     "nameless": "no 'Function properties' line names its stack",
     "unindented": "its stack line has lost its beginning",
 }
@@ -100,8 +100,8 @@ def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:
     banks, section = prints_constant_banks(pending.arch), pending.section
     counted = section.headed and section.barriers == 3
     if (banks and pending.usage.constant_bytes is None) or (counted and pending.usage.barriers is None):
-        pending.reasons += ("its registers line is cut",)
-        what = f"clauses are missing from the registers line of {pending.symbol}"
+        pending.reasons += ("its 'Used N registers' line is cut",)
+        what = f"parts of the 'Used N registers' line of {pending.symbol} are missing"
         issues.add_missing(what, pending.line, hides=METRICS, symbol=pending.symbol)
 
 
