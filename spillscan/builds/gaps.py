@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 
+from spillscan.builds.launcher import digest
 from spillscan.builds.record import BuildRecord, Call, Output, Run
-from spillscan.builds.tree import entry_of, shown
+from spillscan.builds.tree import shown
 from spillscan.model import Issue, Origin
 from spillscan.model.build import Unit
 from spillscan.model.usage import Severity
@@ -32,7 +31,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         yield _issue("build-incomplete", "nothing was compiled under `spillscan run`", name)
     for run in build.runs:
         yield from (_issue("build-incomplete", message, name) for message in _of_run(run))
-    digest_of = cache(_digest_of)
+    digest_of = cache(digest)
     for call in build.calls:
         for code, message in _of_failed(call, build.calls) if call.status != 0 else _of_files(call, build, digest_of):
             yield _issue(code, message, call.name)
@@ -99,14 +98,6 @@ def _of_output(output: Output, only_there: bool) -> Iterator[_Gap]:
 
 def _end(status: int) -> str:
     return f"signal {-status}" if status < 0 else f"exit status {status}"
-
-
-def _digest_of(path: str) -> str:
-    with suppress(OSError, ValueError):
-        if entry_of(path) is not None:  # not a FIFO
-            with open(path, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-    return ""
 
 
 def _few(names: Sequence[str]) -> str:

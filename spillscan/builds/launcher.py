@@ -13,7 +13,7 @@ import signal
 import stat
 import sys
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import file_digest
 from itertools import pairwise
 from shlex import split
 
@@ -74,7 +74,7 @@ def main(command: Sequence[str]) -> int:
     call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(headers, program)
     call["headers"] = read is not None
-    call["files"] |= {os.path.abspath(path): _digest(path, started) for path in read or ()}
+    call["files"] |= {os.path.abspath(path): digest(path, started) for path in read or ()}
     call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
     with suppress(OSError):
         with open(f"{key}.part", "w", encoding="ascii") as file:
@@ -138,7 +138,7 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
         wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
     return {
         "sources": [path for path in read if path not in texts],
-        "files": {os.path.abspath(path): _digest(path, started) for path in read},
+        "files": {os.path.abspath(path): digest(path, started) for path in read},
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in pieces(path)}),
         "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),
@@ -165,12 +165,12 @@ def _is_later(path: str, started: int) -> bool:
     return False
 
 
-def _digest(path: str, started: int) -> str:
-    """SHA-256 of a file; empty if it changed since ``started``."""
+def digest(path: str, started: int | None = None) -> str:
+    """SHA-256 of a file; empty if there is none, or if it changed since ``started``."""
     with suppress(OSError, ValueError):
-        if not _is_later(path, started):
+        if _kind(path) and (started is None or not _is_later(path, started)):
             with open(path, "rb") as file:
-                return sha256(file.read()).hexdigest()
+                return file_digest(file, "sha256").hexdigest()
     return ""
 
 

@@ -42,14 +42,13 @@ _WHOLE = ("registers", "dynamic_shared_bytes", "cluster_blocks")
 
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: [({].*)?", re.DOTALL)  # instances follow in parentheses
 _ABSENT = ("", "no data", "n/a", "(!) n/a", "nan", "-nan", "inf", "-inf")
-_PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _UNITS = {
     "count": re.compile(r"([kKMGT]?)(?:inst|block|request|register/thread)?"),
     "bytes": re.compile(r"([kKMGT]?)byte(?:/block)?"),
     "percent": re.compile(r"()(?:%|pct)"),
-    "time": re.compile(r"([num]?)s(?:ec|econd)?"),
+    "time": re.compile(r"([num]?s)(?:ec|econd)?"),
 }
-_TIMES = {"n": 1.0, "u": 1e3, "m": 1e6, "": 1e9}
 
 _START = re.compile(r'"(?:ID|\d*)",')
 _BLOCK = re.compile(r"\(?(\d{1,10})(?:, ?| ?x ?)(\d{1,10})(?:, ?| ?x ?)(\d{1,10})\)?")
@@ -200,7 +199,7 @@ def _value(metric: str, text: str, unit: str, origin: Origin) -> float | None:
     if found is None or number is None:
         what = "is not a number" if found else f"has the unknown unit {printable(unit, 40)!r}"
         _damaged(origin, f"{metric}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
-    scale = (_TIMES if METRICS[metric] == "time" else _PREFIX)[found[1]]
+    scale = _SCALES[found[1]]
     value = float(number[1].replace(",", "") + (number[2] or "")) * scale
     if metric not in _WHOLE:
         return value

@@ -25,7 +25,6 @@ from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
-NO_BUILD = "no build was given"
 LEAST_REGISTERS = 16
 """Nsight Compute shows at least 16: kernels of 10, 12 and 14 registers show 16 (measured on an H200)."""
 
@@ -47,7 +46,7 @@ class Matched(Struct, frozen=True, kw_only=True):
 def matched(launches: Sequence[ProfiledLaunch], build: Build | None) -> tuple[Matched, ...]:
     """Each launch with its kernel, in order."""
     if build is None:
-        return tuple(Matched(launch=launch, unmatched=NO_BUILD) for launch in launches)
+        return tuple(Matched(launch=launch, unmatched="no build was given") for launch in launches)
     kernels = Kernels(build.kernels)
     return tuple(kernels.match(launch) for launch in launches)
 
@@ -134,14 +133,10 @@ def _differ(kernels: Sequence[Kernel]) -> bool:
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
+_TYPE = r"(?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char|short|long int|long long))*"
 _REWRITES = (
     (re.compile(r"<unnamed>"), "(anonymous namespace)"),
-    (
-        re.compile(
-            r"\((?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char|short|long int|long long))*\)(?=-?\d)"
-        ),
-        "",
-    ),
+    (re.compile(rf"\({_TYPE}\)(?=-?\d)"), ""),
     (re.compile(r"\btrue\b"), "1"),
     (re.compile(r"\bfalse\b"), "0"),
     (re.compile(r"\b(?:const|volatile|struct|class|enum)\b"), " "),

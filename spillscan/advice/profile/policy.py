@@ -11,16 +11,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from spillscan.advice.profile.matching import NO_BUILD, Matched, parsed
-from spillscan.model import Launch
+from spillscan.advice.profile.matching import Matched
+from spillscan.model import Kernel, Launch
 from spillscan.output.errors import InputError
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 _OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
 """Symbols with a hash of their source's path: another checkout has others, so the name is written instead."""
-_PLAIN = re.compile(r"[A-Za-z_][\w:]*")
-_NO_BUILD = "its name may fit several kernels; pass the build, too"
 _ROUNDED = "block size or dynamic shared memory unknown or rounded (ncu --section LaunchStats, --print-units base)"
 
 
@@ -29,17 +27,15 @@ def lines(launches: Sequence[Matched]) -> Iterator[str]:
     groups: dict[tuple[str, str], dict[Launch, list[float]]] = {}
     left_out: dict[str, None] = {}
     for each in launches:
-        named, launch = _pattern(each), each.launch.launch
-        if named is None or launch is None:
-            why = _ROUNDED if launch is None else each.unmatched.replace(NO_BUILD, _NO_BUILD)
-            left_out[f"{printable(each.launch.kernel)}: {why}"] = None
+        kernel, launch = each.kernel, each.launch.launch
+        if kernel is None or launch is None:
+            left_out[f"{printable(each.launch.kernel)}: {_ROUNDED if launch is None else each.unmatched}"] = None
         else:
-            times = groups.setdefault(named, defaultdict(list))[launch]
+            times = groups.setdefault((_pattern(kernel), kernel.key.arch or ""), defaultdict(list))[launch]
             times.append(each.launch.metrics.get("duration_ns", 0))
     if not groups:
-        raise InputError(
-            f"the launch is unknown: {next(iter(left_out))}", "profile with --section LaunchStats --print-units base"
-        )
+        hint = "pass the build, and profile with --section LaunchStats --print-units base"
+        raise InputError(f"the launch is unknown: {next(iter(left_out))}", hint)
     yield "kernels:"
     for (pattern, arch), seen in sorted(groups.items()):
         first, *others = sorted(seen, key=lambda launch: (-len(seen[launch]), -sum(seen[launch])))
@@ -51,15 +47,9 @@ def lines(launches: Sequence[Matched]) -> Iterator[str]:
     yield from (f"# left out: {line}" for line in left_out)
 
 
-def _pattern(each: Matched) -> tuple[str, str] | None:
-    """(pattern, arch) that names one kernel; without a build, only a plain name does."""
-    if each.kernel is not None:
-        symbol = each.kernel.key.symbol
-        name = each.kernel.name if _OF_CHECKOUT.search(symbol) else symbol
-        return re.sub(r"[*?\[]", r"[\g<0>]", name), each.kernel.key.arch or ""
-    kernel = each.launch.kernel
-    name = kernel if kernel.startswith("_Z") else parsed(kernel)[0]
-    return (name, "") if each.unmatched == NO_BUILD and _PLAIN.fullmatch(name) else None
+def _pattern(kernel: Kernel) -> str:
+    symbol = kernel.key.symbol
+    return re.sub(r"[*?\[]", r"[\g<0>]", kernel.name if _OF_CHECKOUT.search(symbol) else symbol)
 
 
 def _flow(launch: Launch) -> str:

@@ -94,7 +94,7 @@ def test_names_cannot_act(tmp_path: Path) -> None:
         assert b"\x1b" not in result.stdout + result.stderr
         assert b"##[" not in result.stdout + result.stderr
     assert b"\r\n=cmd" not in run("profile", path, "-f", "csv").stdout
-    assert b"\x1b" not in run("profile", "--launches", path).stdout
+    assert b"\x1b" not in run("profile", "--launches", path, DEMO_LOG).stdout
 
 
 # ---- launches -----------------------------------------------------------------------------------------------------
@@ -151,19 +151,15 @@ def test_rounded_sizes_are_left_out_and_said() -> None:
     assert len(yaml.safe_load("\n".join(shown))["kernels"]) == 6
 
 
-def test_without_a_build_only_plain_names_have_entries() -> None:
-    shown = yaml.safe_load("\n".join(lines("profile", "--launches", LAUNCHES)))
-    assert [entry["match"] for entry in shown["kernels"]] == ["indexed", "spills"]
-
-
 def test_no_launch_at_all_is_an_error() -> None:
-    result = run("profile", "--launches", NCU / "demo-metrics.csv.zst", DEMO_LOG)
-    assert (result.returncode, result.stdout) == (2, b"")
-    assert b"--section LaunchStats" in result.stderr
+    for inputs, why in (((NCU / "demo-metrics.csv.zst", DEMO_LOG), b"LaunchStats"), ((DEMO,), b"no build was given")):
+        result = run("profile", "--launches", *inputs)
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert why in result.stderr
 
 
 def test_cluster_sizes_are_kept() -> None:
-    shown = lines("profile", "--launches", DEMO)
+    shown = lines("profile", "--launches", DEMO, DEMO_LOG)
     assert [line for line in shown if "cluster_blocks" in line] == [
         "    launch: {threads_per_block: 256, dynamic_shared_bytes: 0, cluster_blocks: 4}  # 1 launch"
     ]
