@@ -1,5 +1,5 @@
 """Convert text to UTF-8: from UTF-16 with or without a mark, from several encodings in one file (PowerShell appends
-UTF-16 to another program's output), and from the JSON lines in which container runtimes store output."""
+UTF-16 to another program's output), and from the JSON lines in which container runtimes and loggers store output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _HELD_BACK_BYTES = 64
 _LONGEST_RECORD_BYTES = 1 << 22
 _HEAD_BYTES = 1 << 16
 """Bytes at the beginning that must contain the first JSON line."""
-_JSON_LINE = re.compile(rb'^\{"(?:log|message|msg|line)": ?"', re.MULTILINE)
+_JSON_LINE = re.compile(rb'^\{"(?:[^\n]{0,400}?")??(?:log|message|msg|line)": ?"', re.MULTILINE)
 _JSON_KEYS = ("log", "message", "msg", "line")
+_REPORTED = (b"ptxas", b"nvlink", b" bytes ")
 
 
 def is_encoded(first: bytes) -> bool | None:
@@ -98,7 +99,7 @@ def _wide_from(data: bytes, position: int) -> tuple[int, str]:
 
 
 def _unwrapped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Program output extracted from a container runtime's JSON lines. Other lines are unchanged."""
+    """Program output extracted from JSON lines. Other lines are unchanged."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -118,6 +119,8 @@ def _message(line: bytes, end: bytes) -> bytes:
     if key is None:
         return line + end
     text: str = record[key]
+    if any(line.count(word) > text.encode("utf-8", "replace").count(word) for word in _REPORTED):
+        return line + end  # another value has a part of the report
     # Docker keeps line ends and splits long lines into several records.
     return (text if key == "log" or text.endswith("\n") else text + "\n").encode("utf-8", "replace")
 

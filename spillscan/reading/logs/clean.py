@@ -139,6 +139,8 @@ _DOUBLE_QUOTED = re.compile(r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)""")
 _QUOTED = re.compile(rf"""\s*(["']|\*\*)(?={_REPORTED})(.*?)(?:\\r)?(?:\\n)?\1[,;]?\Z""")
 """A whole line in quotes (of JSON, a notebook or a list) or in Markdown's code or bold marks (backquotes are quotes by
 then)."""
+_OF_CSV = re.compile(rf'[^"]*,"(?={_REPORTED})([^"]*)"(?:,[^"]*)?\Z')
+"""A row of CSV, one of whose columns is a line of a report in quotes."""
 _OPENING_TAGS = re.compile(rf"(?:\s*<[A-Za-z][^<>]{{0,200}}>)+(?={_REPORTED})")
 _CLOSING_TAGS = re.compile(r"(?:\s*(?:</[A-Za-z][\w:-]{0,40}>|<br ?/?>))+\Z")
 _MOST_CLOSING = 400
@@ -169,6 +171,8 @@ def printed(raw: bytes) -> str:
         line = line[:-1].rstrip()
     if quoted := _QUOTED.match(line):
         line = quoted[2].rstrip()
+    if ',"' in line and (row := _OF_CSV.match(line)):
+        line = row[1]
     if '"' in line and _DOUBLE_QUOTED.search(line):
         line = _DOUBLE_QUOTED.sub(r"'\1'", line)
     head, bracket, project = line.removesuffix("]").rpartition(" [")

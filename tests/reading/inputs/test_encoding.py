@@ -79,6 +79,14 @@ def test_json_lines_of_container_runtimes() -> None:
     assert kernels(docker(LOG)) == kernels(LOG.encode())
 
 
+def test_json_lines_of_loggers() -> None:
+    lines = "".join(json.dumps({"ts": "1", "level": "info", "msg": each}) + "\n" for each in LOG.splitlines())
+    assert text_of(lines.encode()) == LOG.encode()
+    for words in ({"msg": "[gpu] ", "level": "ptxas info    : Used 32 registers"}, {"at": " bytes ", "msg": "ptxas"}):
+        line = json.dumps(words).encode()
+        assert text_of(line) == line, "another value has a part of the report"
+
+
 def test_a_long_line_in_several_records() -> None:
     line = "ptxas info    : Compiling entry function '" + "x" * 40_000 + "' for 'sm_90'\n"
     pieces = [line[start : start + 16_384] for start in range(0, len(line), 16_384)]

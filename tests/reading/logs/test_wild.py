@@ -58,6 +58,7 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "Cargo": prefixed("cargo:warning="),
     "Cargo, verbose": prefixed("[kernels 0.1.0] cargo::warning="),
     "tab": prefixed("\t"),
+    "CSV": lambda text: "".join(f'10:00,nvcc,"{line}",0\n' for line in text.splitlines()),
     "MSBuild node": prefixed("1>  "),
     "MSBuild detailed": prefixed("12:34:56.789     1>"),
     "GitHub Actions over docker": prefixed("2026-05-01T12:34:56.7890123Z #7 118.5 "),
