@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Reached:
     def nearest(self, path: str, line: int, seconds: float) -> list[str]:
         """Tests of a line that take at most so long: of each function the most particular, then the second of each.
 
-        Tests that start processes for the module come before them.
+        Tests that start processes for the module take turns with them.
         """
         tests = self._tests.get(path, {})
         around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
@@ -69,7 +70,8 @@ class Reached:
             rank[function] += 1
         mine.sort(key=order.__getitem__)
         processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
-        mine = [test for test in self._seconds if processes and test.startswith(processes) and test not in order] + mine
+        others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
+        mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
         found = []
         for dear in (False, True):  # one that takes long must not stand in the way of twenty
             for test in mine:
@@ -121,12 +123,12 @@ def _reached(folder: str, modules: Collection[str]) -> list[Any]:
 def passes(place: Path, tests: Sequence[str], seconds: int) -> bool:
     """Whether tests pass in a copy of the tree, in so many seconds of processor time for each process of theirs.
 
-    What waits instead of computing has four times as long.
+    What waits instead of computing has ten times as long.
     """
     process = _pytest(place, ["-x", *tests], {"PYTHONDONTWRITEBYTECODE": "1"})
     resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
     try:
-        return process.wait(4 * seconds) in (0, 5)  # 5: none of these tests is there
+        return process.wait(10 * seconds) in (0, 5)  # 5: none of these tests is there
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

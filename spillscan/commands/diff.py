@@ -156,7 +156,7 @@ def _by_arch(arguments: argparse.Namespace) -> int:
         csv=lambda: matrix_report.records(found),
         rows=_options.rows_of(arguments),
     )
-    _issues.report_issues([issue for build in builds for issue in build.issues])
+    _issues.report_issues([*dict.fromkeys(issue for build in builds for issue in build.issues)])
     return 0
 
 

@@ -183,12 +183,13 @@ def _without_code(uri: str, kind: str, reading: Reading | None) -> InputError:
 
 def has_images(stream: Stream) -> bool:
     """Whether an input contains GPU code, even without functions, or damage that may hide some."""
-    from spillscan.reading.binary import containers
+    from spillscan.reading.binary import containers, images
     from spillscan.reading.binary.window import DEFAULT as LIMITS
     from spillscan.reading.binary.window import Budget, Window
 
     window = Window(stream.buffer())
-    return next(containers.images(window, Budget(LIMITS, window.size)), None) is not None
+    items = containers.images(window, Budget(LIMITS, window.size))
+    return any(not isinstance(item, images.Text) for item in items)
 
 
 def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bool = True) -> Reading | None:

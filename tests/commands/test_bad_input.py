@@ -215,31 +215,6 @@ def test_command_lines_without_end_keep_memory_bounded(tmp_path: Path) -> None:
     assert peak - plain_peak < 24
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize(
-    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill"]
-)
-def test_a_full_disk_is_no_verdict(options: str) -> None:
-    words = options.format(log=FIXTURES / "demo" / "head.log").split()
-    command = [sys.executable, "-m", "spillscan", *words]
-    with open("/dev/full", "wb") as full, open(ROOT / "README.md", "rb") as text:
-        done = subprocess.run(
-            command, stdin=text, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
-        )
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.endswith(": No space left on device\n")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="shell")
-@pytest.mark.parametrize(("closed", "output"), [(">&-", b""), ("2>&-", b"2 findings in")])
-def test_closed_streams_are_nobodys_concern(closed: str, output: bytes) -> None:
-    log = FIXTURES / "demo" / "head.log"
-    script = f'"{sys.executable}" -m spillscan check "{log}" {closed}'
-    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert output in done.stdout
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_report_goes_into_a_command_of_the_shell() -> None:
     log = FIXTURES / "demo" / "head.log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -16,7 +17,9 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.commands.diff import _same
+from spillscan.commands.run import _contains_code
 from spillscan.model.serialize import kernel_json, text
+from spillscan.reading.inputs.codecs import zstd
 from spillscan.reports import formats
 from spillscan.reports.words import UNCOUNTED
 from tests.conforming import conforms
@@ -107,6 +110,14 @@ def test_selection() -> None:
     assert only
     assert {kernel["arch"] for kernel in only} == {"sm_90a"}
     assert all(kernel["short_name"].startswith("spill_f") for kernel in only)
+
+
+@pytest.mark.parametrize("also", ["", "live", "code", "live,code"])
+def test_with_reads_more_of_a_binary(also: str) -> None:
+    cubin = FIXTURES / "binary" / "launches-plain-sm_80-13.0.cubin.zst"
+    kernel = document("scan", cubin, *(("--with", also) if also else ()))["kernels"][0]
+    read = {"live": kernel["sass"]["live_peak"], "code": kernel["sass"]["text"]}
+    assert {name for name, found in read.items() if found is not None} == {*filter(None, also.split(","))}
 
 
 def test_top_and_all() -> None:
@@ -229,7 +240,10 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
     result = run("diff", SPILLS, tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
     assert "0 → 8 B (+8)" in " ".join(result.stdout.decode().split())
-    assert run("diff", SPILLS, tmp_path / "head.log").returncode == 0
+    assert b"\n  next   spillscan " in result.stdout
+    ungated = run("diff", SPILLS, tmp_path / "head.log")
+    assert ungated.returncode == 0
+    assert b"\n  next   spillscan " not in ungated.stdout, "finding the next step takes time"
     assert run("diff", tmp_path / "head.log", SPILLS, "--fail-on", "policy").returncode == 0, "better is no regression"
     value = document("diff", SPILLS, tmp_path / "head.log")
     (change,) = value["changes"]
@@ -238,6 +252,24 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
 
 def test_diff_refuses_what_is_no_build() -> None:
     assert run("diff", SPILLS, FIXTURES / "hostile" / "nothing.log").returncode == 2
+
+
+# ---- run ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "has"),
+    [
+        ("k.bin", (FIXTURES / "binary" / "launches-plain-sm_80-13.0.cubin.zst").read_bytes(), True),
+        ("k.bin", zstd().compress(SPILLS.read_bytes())[:-200], True),
+        ("k.bin", gzip.compress(SPILLS.read_bytes()), False),
+        ("k.sass", (FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst").read_bytes(), True),
+        ("k.md", (FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst").read_bytes(), False),
+    ],
+)
+def test_what_is_unpacked_contains_code_or_cannot_be_read(name: str, data: bytes, has: bool, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert _contains_code(str(tmp_path / name)) == has
 
 
 # ---- manners ------------------------------------------------------------------------------------------------------

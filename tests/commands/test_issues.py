@@ -86,7 +86,7 @@ CUT = "ptxas info    : Compiling entry function 'f' for 'sm_80'\nptxas info    :
 
 @pytest.mark.parametrize(
     ("options", "out", "err"),
-    [((), 1, 0), (("--fail-on", "error"), 1, 0), (("-f", "csv"), 0, 1)],
+    [((), 1, 0), (("--fail-on", "error"), 1, 0), (("-f", "csv"), 0, 1), (("--by", "arch"), 0, 1)],
 )
 def test_a_gap_of_a_build_given_twice_is_printed_once(
     options: tuple[str, ...], out: int, err: int, tmp_path: Path

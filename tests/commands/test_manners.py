@@ -164,21 +164,55 @@ def test_a_table_obeys_it() -> None:
 # ---- errors -------------------------------------------------------------------------------------------------------
 
 
-def test_an_unexpected_error_is_one_line_and_exit_2(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("a\nb\x1b[2J"), "unexpected error: RuntimeError: a�b�[2J; please report it with the command"),
+        (RuntimeError("z" * 400), f"unexpected error: RuntimeError: {'z' * 300}; please report it with the command"),
+        (OSError(28, "No space left on device"), "standard output: No space left on device\n"),
+        (KeyboardInterrupt(), "interrupted\n"),
+    ],
+)
+def test_an_error_that_no_command_expects_is_one_line_and_exit_2(
+    error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(paths: object, watch: object = None, **more: object) -> None:
-        raise RuntimeError("a\nb\x1b[2J")
+        raise error
 
     monkeypatch.setattr("spillscan.library.scan", broken)
     monkeypatch.delenv("SPILLSCAN_DEBUG", raising=False)
     assert main(["check", str(HEAD)]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("spillscan: unexpected error: RuntimeError: a�b�[2J; please report it")
+    assert err.startswith(f"spillscan: {said}")
     assert err.count("\n") == 1
     monkeypatch.setenv("SPILLSCAN_DEBUG", "1")
     assert main(["check", str(HEAD)]) == 2
-    assert "Traceback" in capsys.readouterr().err
+    assert ("Traceback" in capsys.readouterr().err) == isinstance(error, RuntimeError)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill"]
+)
+def test_a_full_disk_is_no_verdict(options: str) -> None:
+    words = options.format(log=FIXTURES / "demo" / "head.log").split()
+    command = [sys.executable, "-m", "spillscan", *words]
+    with open("/dev/full", "wb") as full, open(ROOT / "README.md", "rb") as text:
+        done = subprocess.run(
+            command, stdin=text, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith(": No space left on device\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="shell")
+@pytest.mark.parametrize(("closed", "output"), [(">&-", b""), ("2>&-", b"2 findings in")])
+def test_closed_streams_are_nobodys_concern(closed: str, output: bytes) -> None:
+    log = FIXTURES / "demo" / "head.log"
+    script = f'"{sys.executable}" -m spillscan check "{log}" {closed}'
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert output in done.stdout
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal here")
