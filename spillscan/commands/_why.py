@@ -103,7 +103,7 @@ class _Report:
             "arch": found.after.key.arch,
             "metrics": self.metrics,
             "live_registers_at_least": self.at_least,
-            "causes": [{"kind": c.kind, "evidence": c.evidence, "lines": c.lines} for c in found.causes],
+            "causes": [{"kind": c.kind, "evidence": c.evidence} for c in found.causes],
             "written_at_peak": found.at_peak,
             "unknown": found.unknown,
         }

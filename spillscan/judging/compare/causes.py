@@ -1,8 +1,8 @@
 """Differences of two builds that may explain why a kernel takes more registers or spills more, with evidence.
 
 Constraints of the compilation come first (launch bounds, register limit, toolkit, options), then local arrays that
-moved to memory, calls, and the source lines, or else the opcodes, with more instructions. Each is read from the code or
-its records; how a compiler got from one to the other is not guessed.
+moved to memory, calls, and source lines with more instructions. Each is read from the code or its records; how a
+compiler got from one to the other is not guessed.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from msgspec import Struct
 
 from spillscan.judging.compare.metrics import moved
 from spillscan.model import Kernel
-from spillscan.model.code import CLASS_OF, MOST_REGISTERS, Maker
+from spillscan.model.code import MOST_REGISTERS, Maker
 from spillscan.model.findings import Moved, moved_bounds
 from spillscan.model.local import SourceLine
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import culprits, where
 
-Kind = Literal["bounds", "register-limit", "toolkit", "options", "array", "calls", "lines", "instructions"]
+Kind = Literal["bounds", "register-limit", "toolkit", "options", "array", "calls", "lines"]
 """Kinds of causes, in this order.
 
-Launch bounds; register limit; ptxas version; options; local arrays in memory that was not used for any before; number
-of calls; source lines with more instructions; opcodes of the whole kernel, if nothing else differs.
+Launch bounds; registers that ptxas was allowed; its version; its options; local arrays in memory that was not used for
+any before; number of calls; source lines with more instructions.
 """
 Codes = tuple[Pressure | None, Pressure | None]
 Makers = tuple[Maker | None, Maker | None]
 """Makers of the kernel in the older and in the newer build."""
-_SIDES = "older", "newer"
 
-_LIMIT = re.compile(r"-{1,2}maxrregcount[= ]+(?P<registers>\d+)")
-_WITHOUT_MEANING = re.compile(r"-{1,2}maxrregcount[= ]+\d+|-{1,2}(?:v|verbose|lineinfo|generate-line-info)\b")
+_BEFORE_OPTION = re.compile(r"\s+(?=-)")
+_WITHOUT_MEANING = {"", "-v", "--verbose", "-lineinfo", "--generate-line-info"}
 _LEAST_MORE = 4
-"""Instructions that a line or opcode must gain or lose to be named."""
+"""Instructions that a line must gain or lose to be named."""
 _SHOWN = 3
 
 
@@ -47,9 +46,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     kind: Kind
     """Kind of the difference."""
     evidence: str
-    """Evidence in one line, with values."""
-    lines: tuple[str, ...] = ()
-    """Source lines, ``gemm.cu:31``, the most affected first."""
+    """Evidence in one line, with values and source lines, the most affected first."""
 
 
 class Growth:
@@ -62,11 +59,10 @@ class Growth:
         self.before, self.after, self.codes = before, after, codes
         old, new = codes
         made = _maker(before), _maker(after)
-        self.causes = [*_limits(before, after, *made), *_tools(*made), *_arrays(before, after)]
+        self.causes = [*_limits(before, after), *_tools(*made), *_arrays(before, after)]
         """Known differences, the most important first."""
         if old and new:
             self.causes += _code((before, after), (old, new))
-        self.causes = self.causes or [*_opcodes(before, after)]
         self.unknown = [*_unknown(codes, made)]
         """One line each."""
 
@@ -105,34 +101,23 @@ def _maker(kernel: Kernel) -> Maker | None:
 
 
 def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
-    if silent := [which for which, each in zip(_SIDES, codes, strict=True) if each is None]:
-        which = "either build" if len(silent) == 2 else f"the {silent[0]} build"
-        yield f"live registers, and which lines grew: pass a binary of {which} (sm_75 and later)"
-    elif silent := [which for which, each in zip(_SIDES, codes, strict=True) if each and not any(each.sources)]:
-        which = "both builds" if len(silent) == 2 else f"the {silent[0]} build"
-        yield f"which lines grew: compile {which} with -lineinfo"
+    if not all(codes):
+        yield "live registers, and which lines grew: pass binaries of both builds (sm_75 and later)"
+    elif not all(any(each.sources) for each in codes if each):
+        yield "which lines grew: compile both builds with -lineinfo"
     if not all(made):
         yield "toolkit and options of both builds: cubins of CUDA 13 and later name both"
 
 
-def _limits(before: Kernel, after: Kernel, old: Maker | None, new: Maker | None) -> Iterator[Cause]:
-    """Launch bounds and ``-maxrregcount``; else the registers that ptxas was allowed, which follow from either."""
-    allowed = [each.sass.register_limit if each.sass else None for each in (before, after)]
-    text = ""
-    if None not in allowed and allowed[0] != allowed[1]:
-        both = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
-        text = f"ptxas was allowed {both[0]} → {both[1]} registers"
-    bounds = moved_bounds(before, after)
-    if bounds:
+def _limits(before: Kernel, after: Kernel) -> Iterator[Cause]:
+    """Launch bounds, and the registers that ptxas was allowed by them, ``__maxnreg__`` or ``-maxrregcount``."""
+    if bounds := moved_bounds(before, after):
         words = ["none" if threads is None else f"{threads:,} threads" for threads in bounds]
-        yield Cause(kind="bounds", evidence="; ".join(filter(None, [f"launch bounds {words[0]} → {words[1]}", text])))
-    told = [each.options if each else "" for each in (old, new)]
-    flags = [match["registers"] if (match := _LIMIT.search(each)) else "none" for each in told]
-    if all(told) and flags[0] != flags[1]:  # unknown options may include a limit
-        yield Cause(kind="register-limit", evidence=f"-maxrregcount {flags[0]} → {flags[1]}")
-    elif text and not bounds:
-        by = "fewest blocks of launch bounds, __maxnreg__ or -maxrregcount"
-        yield Cause(kind="register-limit", evidence=f"{text} ({by})")
+        yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
+    allowed = [each.sass.register_limit if each.sass else None for each in (before, after)]
+    if None not in allowed and allowed[0] != allowed[1]:
+        words = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
+        yield Cause(kind="register-limit", evidence=f"ptxas was allowed {words[0]} → {words[1]} registers")
 
 
 def _tools(old: Maker | None, new: Maker | None) -> Iterator[Cause]:
@@ -141,8 +126,8 @@ def _tools(old: Maker | None, new: Maker | None) -> Iterator[Cause]:
     if old.version != new.version:
         yield Cause(kind="toolkit", evidence=f"CUDA {old.version} → {new.version}")
     if old.options and new.options and old.tool == new.tool:
-        sets = [set(_WITHOUT_MEANING.sub("", each.options).split()) for each in (old, new)]
-        gone, come = (" ".join(sorted(one - other)) for one, other in ((sets[0], sets[1]), (sets[1], sets[0])))
+        sets = [{*_BEFORE_OPTION.split(each.options.strip())} - _WITHOUT_MEANING for each in (old, new)]
+        gone, come = " ".join(sorted(sets[0] - sets[1])), " ".join(sorted(sets[1] - sets[0]))
         if gone or come:
             yield Cause(kind="options", evidence=f"options {gone or 'none'} → {come or 'none'}")
 
@@ -152,9 +137,9 @@ def _arrays(before: Kernel, after: Kernel) -> Iterator[Cause]:
     arrays = [each.sass.local.of("array") if each.sass else None for each in (before, after)]
     if after.sass is None or arrays[0] is None or arrays[1] is None or arrays[0].accesses or not arrays[1].accesses:
         return
-    lines = tuple(_place(each.place) for each in culprits(after.sass.local, "array")[:_SHOWN])
+    lines = [_place(each.place) for each in culprits(after.sass.local, "array")[:_SHOWN]]
     at = f" at {', '.join(lines)}" if lines else ""
-    yield Cause(kind="array", evidence=f"a local array is in memory now, {arrays[1].bytes:,} B moved{at}", lines=lines)
+    yield Cause(kind="array", evidence=f"a local array is in memory now, {arrays[1].bytes:,} B moved{at}")
 
 
 def _code(kernels: tuple[Kernel, Kernel], codes: tuple[Pressure, Pressure]) -> Iterator[Cause]:
@@ -164,8 +149,7 @@ def _code(kernels: tuple[Kernel, Kernel], codes: tuple[Pressure, Pressure]) -> I
     old, new = (_by_line(kernel, code) for kernel, code in zip(kernels, codes, strict=True))
     counts = moved(old, new, _LEAST_MORE) if old else []
     if any(after > before for _, before, after in counts):
-        lines = tuple(line for line, _, _ in counts[:_SHOWN])
-        yield Cause(kind="lines", evidence=f"instructions by line: {_listed(counts)}", lines=lines)
+        yield Cause(kind="lines", evidence=f"instructions by line: {_listed(counts)}")
 
 
 def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
@@ -173,19 +157,6 @@ def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
     local = {each.address for each in kernel.sass.local.accesses} if kernel.sass else set()
     rows = enumerate(code.sources)
     return Counter(_place(line) for row, line in rows if line is not None and row * INSTRUCTION not in local)
-
-
-def _opcodes(before: Kernel, after: Kernel) -> Iterator[Cause]:
-    """Opcodes with more or fewer instructions, without local-memory accesses and moves, an effect of pressure."""
-    if before.sass is None or after.sass is None:
-        return
-    old, new = (
-        Counter({name: n for name, n in each.opcodes if CLASS_OF.get(name) not in ("local", "move", "nop")})
-        for each in (before.sass, after.sass)
-    )
-    counts = moved(old, new)
-    if sum(abs(after - before) for _, before, after in counts) >= _LEAST_MORE:
-        yield Cause(kind="instructions", evidence=f"other instructions: {_listed(counts)}")
 
 
 def more_at_peak(old: Pressure, new: Pressure) -> list[Moved]:
