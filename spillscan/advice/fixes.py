@@ -84,7 +84,6 @@ class Goal(NamedTuple):
 SPILLS = Goal()
 _WANTED: dict[str, Wanted] = {
     "spill": "spills",
-    "spill-growth": "spills",
     "spill-in-loop": "spills",
     "blocks-per-sm": "blocks",
     "blocks-lost": "blocks",

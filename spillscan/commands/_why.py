@@ -1,7 +1,7 @@
 """``diff --why``: why a kernel takes more registers or spills more, with evidence from code and records.
 
 For binaries (sm_75 and later), live registers are compared and, if compiled with -lineinfo, source lines; for logs and
-disassembly, the reported metrics; for builds recorded by `spillscan run`, also the commands. Nothing is guessed.
+disassembly, the reported metrics. Nothing is guessed.
 """
 
 from __future__ import annotations

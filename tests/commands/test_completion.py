@@ -79,7 +79,7 @@ COMPLETED = (
     ("spillscan check --fail-on no", "note"),
     ("spillscan scan fixtures/demo/hea", "fixtures/demo/head.log"),
     ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
-    ("spillscan explain spill-g", "spill-growth"),
+    ("spillscan explain spill-i", "spill-in-loop"),
 )
 """What is typed, and what stands there when Tab was pressed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
-from spillscan.judging.rules._declared import Check, Found, Terms, delta
+from spillscan.judging.rules._declared import Check, Found, Terms, because, delta
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Delta, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
@@ -13,7 +13,6 @@ from spillscan.model.metrics import value_of
 MAX_BYTES = Limit("max_spill_bytes", "build", default=0)
 MAX_GROWTH = Limit("max_spill_growth_bytes", "change", default=0)
 SPILL = Rule("spill", "error", needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH))
-GROWTH = Rule("spill-growth", "error", needs=("spills",), limits=(MAX_GROWTH,), recorded_as="spill")
 
 
 def _find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
@@ -28,8 +27,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
-    source = "binary" if _of_binary(kernel) else "log"
-    return "; ".join(kernel.reasons) or _doubt(kernel, f"the {source} does not report spills")
+    return because(kernel, _doubt(kernel) or "no input reports its spills")
 
 
 def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -42,44 +40,34 @@ def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
 
 
-def _first(change: Change, terms: Terms) -> Iterator[Found]:
-    """First spills of a kernel, or spills of a new kernel."""
+def _worse(change: Change, terms: Terms) -> Iterator[Found]:
+    """Spills of a new kernel, or more stores or loads; a fall in one does not offset a rise in the other."""
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
     if after is None or most is None:
         return
     if before is None:
         if excess := _excess(after, most, max):
             yield Found(f"is new and {excess}")
-        return
-    spilled, more = _grown(change, terms)
-    if more and not spilled:
+    elif more := _grown(change, terms):
         yield Found(f"spills more: {', '.join(more)}")
     elif before.spills == (0, 0) and _without_sum(after, most):
         yield Found("spills now, an unknown number of bytes")
 
 
-def _more(change: Change, terms: Terms) -> Iterator[Found]:
-    """More stores or loads of a kernel that spilled before; a fall in one does not offset a rise in the other."""
-    spilled, more = _grown(change, terms)
-    if more and spilled:
-        yield Found(f"spills more: {', '.join(more)}")
-
-
-def _grown(change: Change, terms: Terms) -> tuple[bool, list[str]]:
-    """Whether it spilled before, and what grew by more than allowed: the kernel's own spills, else with its callees."""
+def _grown(change: Change, terms: Terms) -> list[str]:
+    """Spills that grew by more than allowed: the kernel's own, else those with its callees."""
     most = terms.limit(MAX_GROWTH)
-    if change.before is None or change.after is None or most is None or trade(change, terms):
-        return False, []
-    for names in (_OWN, _TOGETHER):
-        pairs = _pairs(change, names)
-        more = [
+    if most is None or trade(change, terms):
+        return []
+    own, together = (
+        [
             delta(what, before, after, "B")
-            for what, before, after in pairs
+            for what, before, after in _pairs(change, names)
             if before is not None and after is not None and after - before > most
         ]
-        if more:
-            return any(before != 0 for _, before, _ in pairs), more
-    return False, []
+        for names in (_OWN, _TOGETHER)
+    )
+    return own or together
 
 
 def _unknown_change(change: Change, terms: Terms) -> str:
@@ -88,17 +76,16 @@ def _unknown_change(change: Change, terms: Terms) -> str:
     Neither a head without spills nor the same code is a regression.
     """
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
-    if after is None or most is None or any((*_first(change, terms), *_more(change, terms))):
+    if after is None or most is None or any(_worse(change, terms)):
         return ""
     if before is not None and same_code(before, after):
         return ""
     if after.spills is None or (after.spill_bounds and after.spill_bounds[0] != after.spill_bounds[1]):
         linked = (before is None or (before.spills is None and before.final)) and after.final
-        doubt = "; ".join(after.reasons) or _doubt(after, "the newer build does not report spills")
-        return "" if linked else doubt
+        return "" if linked else because(after, _doubt(after) or "the newer build does not report spills")
     if before is None or not any(old is None and (new or 0) > most for _, old, new in _pairs(change, _OWN)):
         return ""
-    return "; ".join(before.reasons) or "the newer build spills; the older build does not report spills"
+    return because(before, "the newer build spills; the older build does not report spills")
 
 
 _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
@@ -143,28 +130,21 @@ def _bytes(kernel: Kernel) -> str:
 def _with_callees(kernel: Kernel) -> str:
     """Spills beyond the kernel's own known values: those with its callees, or bounds."""
     if kernel.cumulative_spills is None:
-        return _doubt(kernel, "")
+        return _doubt(kernel)
     stores, loads = kernel.cumulative_spills
     return f"spills {stores:,} B stores, {loads:,} B loads with its callees"
 
 
-def _doubt(kernel: Kernel, otherwise: str) -> str:
-    """Bounds of the kernel's spills as text; ``otherwise`` if there are none."""
+def _doubt(kernel: Kernel) -> str:
+    """Bounds of the kernel's spills as text; empty without any."""
     if kernel.spill_bounds is None:
-        return otherwise
+        return ""
     least, most = map(sum, kernel.spill_bounds)
-    source = "binary" if _of_binary(kernel) else "code alone"
-    return f"spills {least:,} to {most:,} B; the {source} has no exact value"
-
-
-def _of_binary(kernel: Kernel) -> bool:
-    """Whether only binaries report the kernel."""
-    return bool(kernel.origins) and all(origin.format == "binary" for origin in kernel.origins)
+    return f"spills {least:,} to {most:,} B; no input has the exact value"
 
 
 CHECKS = (
     Check(
-        rule=SPILL, find=_find, unknown=_unknown, measure=_measure, find_change=_first, unknown_change=_unknown_change
+        rule=SPILL, find=_find, unknown=_unknown, measure=_measure, find_change=_worse, unknown_change=_unknown_change
     ),
-    Check(rule=GROWTH, find_change=_more),
 )
