@@ -159,28 +159,24 @@ def trade(change: Change, terms: Terms) -> str:
     Either spills end, at a known 0 B, and the kernel keeps a block and the minimum that the policy sets; or it could
     not launch at its known launch, now can, and spills.
     """
-    before, after = change.before, change.after
-    known = [effect for effect in change.effects if effect.blocks is not None]
-    if before is None or after is None or not known or before.spill_bounds is None or after.spill_bounds is None:
+    before, after, blocks = change.before, change.after, _blocks(change)
+    if before is None or after is None or not blocks or before.spill_bounds is None or after.spill_bounds is None:
         return ""
-    spilled, spills = sum(before.spill_bounds[0]), sum(after.spill_bounds[1])
-    pairs = _blocks(change)
-    blocks = "; ".join(_both(effect) for effect in known if effect.blocks and effect.blocks[0] != effect.blocks[1])
-    lost = [new for old, new in pairs if new < old]
-    if lost and ends_spills(change) and min(lost) >= max(1, terms.limit(MIN_BLOCKS) or 0):
-        return f"trades occupancy for spills: {spilled:,} → 0 B, {blocks}"
-    launches = all(
-        old == 0 < new and effect.launch_source != "bounds" for effect, (old, new) in zip(known, pairs, strict=True)
+    spilled, spills = sum(before.spill_bounds[1]), sum(after.spill_bounds[1])
+    moved = "; ".join(
+        f"{effect.blocks[0]} → {effect.blocks[1]} blocks/SM on {effect.device} at {effect.threads_per_block} threads"
+        for effect in change.effects
+        if effect.blocks and effect.blocks[0] != effect.blocks[1]
     )
+    left = min((new for old, new in blocks if new < old), default=0)
+    if left >= max(1, terms.limit(MIN_BLOCKS) or 0) and ends_spills(change):
+        return f"trades occupancy for spills: {spilled:,} → 0 B, {moved}"
+    launches_now = len(blocks) == len(change.effects) and all(old == 0 < new for old, new in blocks)
+    by_bounds = any(effect.launch_source == "bounds" for effect in change.effects)
     grown = any(new > old for old, new in zip(before.spill_bounds[1], after.spill_bounds[1], strict=True))
-    if launches and len(known) == len(change.effects) and grown:
-        return f"can launch now, and spills: {sum(before.spill_bounds[1]):,} → {spills:,} B, {blocks}"
+    if launches_now and grown and not by_bounds:
+        return f"can launch now, and spills: {spilled:,} → {spills:,} B, {moved}"
     return ""
-
-
-def _both(effect: Effect) -> str:
-    assert effect.blocks is not None
-    return f"{effect.blocks[0]} → {effect.blocks[1]} blocks/SM on {effect.device} at {effect.threads_per_block} threads"
 
 
 def _loss(effect: Effect) -> str:
