@@ -16,7 +16,7 @@ from spillscan.model.build import damage
 from spillscan.model.code import SassStats, WarpRole
 from spillscan.model.local import LocalAccess
 from spillscan.naming import Names
-from spillscan.output.errors import InputError
+from spillscan.output.errors import InputError, nearest
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import hung, say, spark, style_of
@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
     found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
     if not found:
-        raise InputError(f"{given}: no kernel matches {called!r}", "part of a symbol, a glob, or its name")
+        known = sorted({kernel.short_name for kernel in build.kernels if kernel.sass})
+        raise InputError(f"{given}: no kernel matches {called!r}", nearest(called, known) or "pass part of its symbol")
     source = "source" in arguments.also
     found = sorted(found, key=damage)
     whole = len(found) == 1 or source

@@ -26,7 +26,7 @@ from spillscan.model.patterns import compiled
 from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names, symbol_of
 from spillscan.naming.symbol import canonical
-from spillscan.output.errors import InputError
+from spillscan.output.errors import InputError, nearest
 from spillscan.output.safe import clip, printable
 
 if TYPE_CHECKING:
@@ -150,7 +150,10 @@ def histories(
         past.read([canonical(symbol_of(key)) for key in keys])
     series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
-        raise InputError(f"no kernel matches {clip(printable(pattern), 80)}", "pass its symbol, its name or a glob")
+        hint = nearest(pattern, lookup.similar(dataset, pattern, past.labels))
+        raise InputError(
+            f"no kernel matches {clip(printable(pattern), 80)}", hint or "pass its symbol, its name or a glob"
+        )
 
     def order(each: Series) -> tuple[str, str, str, bool]:
         return each.canonical, each.kernel.key.arch or "", str(each.kernel.configuration), each.events != ()

@@ -84,6 +84,12 @@ def shown_as(dataset: Dataset, shown: str, labels: Sequence[str]) -> list[str]:
     return [name for (name,) in rows]
 
 
+def similar(dataset: Dataset, name: str, labels: Sequence[str]) -> list[str]:
+    """Base names of kernels similar to ``name``, for a hint."""
+    query = "SELECT short_name FROM kernels GROUP BY 1 ORDER BY jaro_winkler_similarity(short_name, ?) DESC, 1 LIMIT 10"
+    return sorted(each for (each,) in dataset.ask(query, [name], labels).rows)
+
+
 _WORD, _BEHIND = re.compile(r"[^\W_]+"), re.compile(r"[~<(\[@]")
 
 
