@@ -22,12 +22,6 @@ from spillscan.output.files import shipped
 
 if TYPE_CHECKING:
     from lark import Lark, Tree
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lark import Lark
     from lark.grammar import Symbol
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled")
@@ -218,13 +212,7 @@ def expression(name: str, rule: str) -> str:
     The first occurrence of a visible terminal becomes a named group. Rules must not be recursive, except through Lark's
     ``*`` and ``+``.
     """
-
-    def write() -> str:
-        from spillscan.reading.grammar import RuleExpressions
-
-        return RuleExpressions(lexer(name)).rule(rule)
-
-    return _derived(name, f"rule {rule}", write)
+    return _derived(name, f"rule {rule}", lambda: RuleExpressions(lexer(name)).rule(rule))
 
 
 @cache
@@ -290,15 +278,10 @@ def _named_choices(lark: Lark, rule: str) -> str:
     return "|".join(f"(?P<{name}>{each[0]})" for name, each in forms.items() if len(each) == 1)
 
 
-def choice_expression(rule: str, name: str) -> str:
-    """Expression for a rule's named alternatives; the matching group names the alternative."""
-    return _derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule))
-
-
 @cache
 def choices(rule: str, name: str) -> re.Pattern[str]:
-    """:func:`choice_expression`, compiled."""
-    return re.compile(choice_expression(rule, name))
+    """Compiled expression for a rule's named alternatives; the matching group names the alternative."""
+    return re.compile(_derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule)))
 
 
 @cache
@@ -321,15 +304,20 @@ _LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink")
 
 
 def compiled() -> Iterator[tuple[str, bytes]]:
-    """(name, content) of each file of ``compiled/``."""
+    """(name, content) of each file of ``compiled/``; the same bytes in each process with ``PYTHONHASHSEED=0``."""
     from io import BytesIO
 
+    from lark.parsers import lalr_analysis
+
+    # By content instead of address: Lark numbers the states of a parser in the order of a set.
+    analysis: Any = lalr_analysis
+    analysis.LR0ItemSet.__hash__ = lambda states: hash(states.kernel)
     _compiled().clear()
     for name, rule in _RULES:
         expression(name, rule)
     for name, each in _TERMINALS:
         terminal(each, name)
-    choice_expression("clause", "usage")
+    choices("clause", "usage")
     for name in _LINES:
         for rule in {str(each.origin.name) for each in lexer(name).rules}:
             with suppress(ValueError, KeyError):  # not a sequence of terminals
@@ -344,7 +332,7 @@ def compiled() -> Iterator[tuple[str, bytes]]:
 
 
 def write() -> None:
-    """Write ``compiled/``. Saved parsers contain sets, so equal parsers may differ in their bytes."""
+    """Write ``compiled/``."""
     os.makedirs(COMPILED, exist_ok=True)
     for name, content in compiled():
         with open(os.path.join(COMPILED, name), "wb") as file:

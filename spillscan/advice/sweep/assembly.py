@@ -96,10 +96,10 @@ def _modules(source: Source) -> Iterator[tuple[str, bytes]]:
     """(unit, text) of the PTX of one input."""
     try:
         with source.open() as stream:
-            head = stream.head()
-            if formats.is_ptx(head):
+            reader = formats.reader_of(stream.head())
+            if reader == "inputs.ptx":
                 yield "", stream.read(ptx.LARGEST_BYTES)
-            elif formats.reader_of(head) == "binary":
+            elif reader == "binary":
                 yield from records.ptx_of(stream.buffer(), source.uri)
     except (InputError, OSError):
         if source.explicit:

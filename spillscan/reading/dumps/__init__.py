@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs.formats import HEAD_BYTES, dump_format, is_nvdisasm_json
+from spillscan.reading.inputs.formats import HEAD_BYTES, dump_format
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
     while len(head) < HEAD_BYTES and (chunk := next(chunks, b"")):
         head += chunk
     whole, form = chain((head,), chunks), dump_format(head[:HEAD_BYTES])
-    if is_nvdisasm_json(head[:HEAD_BYTES]):
+    if form == "nvdisasm" and head.lstrip().startswith(b"["):
         message = f"{origin_name} is output of nvdisasm -json, which is not supported"
         raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
     if form == "sass":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 HEAD_BYTES = 1 << 16
 """Bytes at the beginning of an input from which its format is detected."""
@@ -148,7 +148,39 @@ ReaderName = Literal["", "binary", "inputs.own_files", "inputs.ptx", "inputs.sid
 """A module of :mod:`spillscan.reading`."""
 DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
 
-# Expressions are compiled on first use: a cheaper search for a literal part precedes each.
+
+class _TextFormat(NamedTuple):
+    """A format of text, recognised by its first 64 KiB."""
+
+    reader: ReaderName
+    words: tuple[bytes, ...]
+    """Texts that it contains; a search for them is much cheaper than compiling the expression."""
+    expression: bytes
+    """Regular expression for its beginning, or for one of its lines."""
+    dump: DumpFormat | None = None
+
+
+_SECTION = rb"^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)"
+_ROW = rb"^ {8}/\*[0-9a-f]{4,}\*/ "
+_TEXTS = (
+    _TextFormat("inputs.own_files", (b'"schema_version"',), rb'\A\s*\{\s*"schema_version"\s*:'),
+    _TextFormat("inputs.own_files", (b'"spillscan build ',), rb'\A\s*\{\s*"format"\s*:\s*"spillscan build '),
+    _TextFormat("inputs.ptx", (b".version",), rb"\A(?>(?:\s|//[^\n]*\n|/\*(?s:.*?)\*/)*)\.version\s+\d+\.\d+\s"),
+    _TextFormat("inputs.sidecars", (b'"num_warps"', b'"shared"'), rb'\A\s*\{[^{}]{0,200}"(?:hash|target)"\s*:'),
+    _TextFormat("inputs.sidecars", (b'_smem_bytes"',), rb'\A\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+'),
+    _TextFormat(
+        "inputs.sidecars", (b"WP_TILE_BLOCK_DIM",), rb"\A(?s:.{0,4000}?)^#define WP_TILE_BLOCK_DIM \d{1,4}\s*$"
+    ),
+    _TextFormat("inputs.sidecars", (b"tt.func public @",), rb"\btt\.func public @"),
+    _TextFormat("dumps", (b"Resource usage:",), rb"^Resource usage:\r?$", "res_usage"),
+    _TextFormat("dumps", (b"\t\tFunction : ",), rb"^\t\tFunction : ", "sass"),
+    _TextFormat("dumps", (b"code for sm_",), rb"^[ \t]*code for sm_", "sass"),
+    _TextFormat("dumps", (b'"SM"', b'"Producer"'), rb"\A\s*\[", "nvdisasm"),
+    _TextFormat("dumps", (b"//----------",), _SECTION, "nvdisasm"),
+    _TextFormat("dumps", (b".section",), _SECTION, "nvdisasm"),
+    _TextFormat("dumps", (b"        /*", b"/* 0x"), _ROW, "sass"),
+    _TextFormat("dumps", (b"        /*",), _ROW, "nvdisasm"),
+)
 
 
 def reader_of(head: bytes) -> ReaderName:
@@ -160,60 +192,18 @@ def reader_of(head: bytes) -> ReaderName:
 
 def text_reader_of(head: bytes) -> ReaderName:
     """Reader of a text that begins with ``head``; any text may be a log."""
-    if is_own(head):
-        return "inputs.own_files"
-    if is_ptx(head):
-        return "inputs.ptx"
-    if is_sidecar(head):
-        return "inputs.sidecars"
-    return "logs" if dump_format(head) is None else "dumps"
-
-
-def is_own(head: bytes) -> bool:
-    """Whether ``head`` begins a run file of ``spillscan run``, or a JSON object with a schema version."""
-    beginning = rb'\s*\{\s*"(?:schema_version"\s*:|format"\s*:\s*"spillscan build )'
-    return head.lstrip()[:1] == b"{" and re.match(beginning, head) is not None
-
-
-def is_ptx(head: bytes) -> bool:
-    """Whether ``head`` begins a PTX module: with its version, optionally after comments."""
-    beginning = rb"(?>(?:\s|//[^\n]*\n|/\*.*?\*/)*)\.version\s+\d+\.\d+\s"
-    return b".version" in head and re.match(beginning, head, re.DOTALL) is not None
-
-
-def is_sidecar(head: bytes) -> bool:
-    """Whether ``head`` begins a file that a Python kernel compiler writes next to machine code."""
-    if b'"num_warps"' in head and b'"shared"' in head and re.match(rb'\s*\{[^{}]{0,200}"(?:hash|target)"\s*:', head):
-        return True
-    if b'_smem_bytes"' in head and re.match(rb'\s*\{\s*"\w+_smem_bytes"\s*:\s*\d+', head):
-        return True
-    block = b"#define WP_TILE_BLOCK_DIM "
-    if block in head[:4096] and re.search(rb"(?m)^%b\d{1,4}\s*$" % block, head[:4096]):
-        return True
-    return b"tt.func public @" in head and re.search(rb"\btt\.func public @", head) is not None
+    found = _text_format(head)
+    return "logs" if found is None else found.reader
 
 
 def dump_format(head: bytes) -> DumpFormat | None:
     """Format of a disassembly or resource listing that begins with ``head``; ``None`` if it is neither."""
-    if is_nvdisasm_json(head):
-        return "nvdisasm"
-    pasted = b"ptxas" not in head and b" STACK:" in head
-    if pasted and re.search(rb"(?m)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", head):
-        return "res_usage"
-    if b"Resource usage:" in head and re.search(rb"(?m)^Resource usage:\r?$", head):
-        return "res_usage"
-    if b"\t\tFunction : " in head and re.search(rb"(?m)^\t\tFunction : ", head):
-        return "sass"
-    if b"code for sm_" in head and re.search(rb"(?m)^[ \t]*code for sm_", head):
-        return "sass"
-    section = b"//-" in head or b".section" in head
-    if section and re.search(rb"(?m)^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)", head):
-        return "nvdisasm"
-    if b"        /*" in head and re.search(rb"(?m)^ {8}/\*[0-9a-f]{4,}\*/ ", head):
-        return "sass" if re.search(rb"(?m)/\* 0x[0-9a-f]{16} \*/\r?$", head) else "nvdisasm"
+    found = _text_format(head)
+    return None if found is None else found.dump
+
+
+def _text_format(head: bytes) -> _TextFormat | None:
+    for each in _TEXTS:
+        if all(word in head for word in each.words) and re.search(each.expression, head, re.MULTILINE):
+            return each
     return None
-
-
-def is_nvdisasm_json(head: bytes) -> bool:
-    """Whether ``head`` begins output of nvdisasm -json."""
-    return head.lstrip().startswith(b"[") and b'"SM"' in head and b'"Producer"' in head

@@ -149,7 +149,7 @@ def with_companions(sources: Sequence[Source]) -> list[Source]:
 
 def _outputs_of(path: str) -> list[str]:
     """Outputs to read along with ``path``; empty if it is not a run file."""
-    if not os.path.isfile(path) or not formats.is_own(_head(path, 64)):
+    if not os.path.isfile(path) or formats.text_reader_of(_head(path, 64)) != "inputs.own_files":
         return []
     from spillscan.reading.inputs import own_files
 
@@ -161,7 +161,7 @@ def _sidecars_of(path: str) -> list[str]:
     if not path.endswith(".cubin"):
         return []
     others = (f"{place_of(path)}.{kind}" for kind in ("json", "ttir", "meta", "cu"))
-    return [other for other in others if formats.is_sidecar(_head(other))]
+    return [other for other in others if formats.text_reader_of(_head(other)) == "inputs.sidecars"]
 
 
 def place_of(path: str) -> str:

@@ -18,7 +18,7 @@ PLAIN = {"hash": "x", "name": "k", "num_warps": 4, "shared": 0, "num_stages": 3}
 
 def found(text: str | bytes, name: str = "c/k.json") -> list[Sidecar]:
     data = text.encode() if isinstance(text, str) else text
-    assert formats.is_sidecar(data)
+    assert formats.text_reader_of(data) == "inputs.sidecars"
     return sidecars.read(Stream(io.BytesIO(data), name), name).sidecars
 
 
