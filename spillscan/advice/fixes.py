@@ -32,7 +32,7 @@ from spillscan.occupancy.bounds import (
 )
 from spillscan.occupancy.devices import WARP_THREADS, resolve
 from spillscan.occupancy.formula import launched, resident
-from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
+from spillscan.occupancy.headroom import best_block_sizes, headroom
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count, listed
@@ -47,8 +47,6 @@ Wanted = Literal["spills", "blocks", "registers", "launch", "roles", "none"]
 """Purpose of a fix: fewer spills, more blocks per SM, registers within ``max_registers``, a launch that succeeds,
 registers of warp roles."""
 
-LEAST_SETMAXNREG = 24
-"""Smallest operand of ``setmaxnreg`` (PTX ISA)."""
 _NOT_TRIED = "(not tried)"
 FEWER = f"fewer live values per thread: smaller tiles, or more threads for the same work {_NOT_TRIED}"
 _NAMED = 3
@@ -134,8 +132,7 @@ def fixes(
     if goal.wanted == "spills":
         relief = [f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}" for each in held[:1]]
         made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, configuration))
-        made += (Fix("try", each) for each in relief)
-        return made if tried else [*made, *_shared_memory(kernel, launch, configuration)]
+        return [*made, *(Fix("try", each) for each in relief)]
     if kernel.sass is not None and kernel.sass.roles:
         return []  # setmaxnreg gives its warps their registers
     if goal.wanted == "registers":
@@ -251,48 +248,16 @@ def _in_place(kernel: Kernel) -> str:
     return " in place of __maxnreg__" if limited else ""
 
 
-def _shared_memory(kernel: Kernel, launch: Launch | None, configuration: Configuration | None) -> Iterator[Fix]:
-    """Spilling to shared memory; requires CUDA 13, launch bounds, no dynamic shared memory, no relocatable code."""
-    maker = kernel.sass.maker if kernel.sass else None
-    if maker is None or kernel.dynamic_shared is not False:
-        return
-    from spillscan.advice.sweep.proposals import spills_to_shared
-    from spillscan.advice.sweep.settings import SHARED_SPILLS
-
-    if not spills_to_shared(maker.version, maker.options):
-        return
-    bound = launch is not None and launch.source in ("bounds", "required")
-    if kernel.final is not None or configuration is None or not bound or (kernel.sass and kernel.sass.shared_spills):
-        return
-    if free := available_dynamic_shared_bytes(configuration, resident(configuration).resident_blocks):
-        text = f"{SHARED_SPILLS.source} in the kernel: {free:,} B of shared memory per block are free {_NOT_TRIED}"
-        yield Fix("try", text)
-
-
 # ---- roles, launch, blocks ----------------------------------------------------------------------------------------
 
 
 def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
-    """Registers per role that fit the block's total: the roles' own values, with the largest reduced."""
+    """Registers that the roles of a block can have in all."""
     threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
-    roles = [] if kernel.sass is None else [role.registers for role in kernel.sass.roles if role.address is not None]
-    asked = sorted(registers for registers in roles if registers is not None)
-    if threads is None or kernel.usage.registers is None or not asked or len(asked) < len(roles):
-        return
-    groups = threads // (4 * WARP_THREADS)
-    each = -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
-    running = asked if len(asked) <= groups else asked[-1:]
-    others, least = groups - len(running), min(*asked, each)
-    while sum(running) + others * least > groups * each:
-        running = sorted((*running[:-1], running[-1] - REGISTER_STEP))
-        if running[-1] < LEAST_SETMAXNREG:
-            return
-    rest = f", at most {least} for each of the other {others}" if others else ""
-    yield Fix(
-        "fix",
-        f"setmaxnreg {', '.join(map(str, running))} for {count(len(running), 'warpgroup')}{rest}:"
-        f" {sum(running) + others * least:,} of the block's {groups * each:,} ({groups} × {each})",
-    )
+    if threads is not None and kernel.usage.registers is not None:
+        groups, each = threads // (4 * WARP_THREADS), -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
+        text = f"smaller setmaxnreg values: the warpgroups of a block have {groups * each:,} in all ({groups} × {each})"
+        yield Fix("fix", text)
 
 
 def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:

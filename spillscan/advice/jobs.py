@@ -24,8 +24,6 @@ TO_FILL_IN = {
     "<IMAGE>": "a container image with nvcc",
 }
 """Placeholders of a job that only the user can fill in."""
-_LONGEST_LIST = 14
-"""Most families without a known launch that a policy lists."""
 _UNLINKED = "registers-not-final"
 _PACKAGES = {"cmake": "cmake", "ninja": "ninja-build", "meson": "meson ninja-build", "scons": "scons", "ctest": "cmake"}
 """Debian packages of build tools that a toolkit image lacks."""
@@ -84,11 +82,9 @@ def _launches(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]])
     if families:
         brackets = "" if launches else ", and remove the [] above"
         yield f"# TODO: set the block sizes, uncomment{brackets}."
-    for pattern, members in families[:_LONGEST_LIST]:
+    for pattern, members in families:
         entry = f"{{match: {_quoted(pattern)}, launch: {{threads_per_block: 256}}}}"
         yield f"#  - {entry}  # {count(len(members), 'kernel')}"
-    if len(families) > _LONGEST_LIST:
-        yield f"# … {count(len(families) - _LONGEST_LIST, 'more family', 'more families')}"
 
 
 def _quoted(pattern: str) -> str:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from spillscan.advice.families import advice
 from spillscan.advice.ranking import ranked
-from spillscan.builds.record import NAME, read
+from spillscan.builds import RUN_FILE
+from spillscan.builds.record import read
 from spillscan.cli import main
 from spillscan.judging.places import Tree
 from spillscan.model.code import SassStats
@@ -69,10 +70,10 @@ def test_no_path_is_broken_in_a_narrow_terminal(
 def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
     known = call(tmp_path, ["nvcc", "-c", "k.cu", "-o", "k.cubin"], sources=("k.cu",), wrote=("k.cubin",))
-    run_file(tmp_path / NAME, known)
+    run_file(tmp_path / RUN_FILE, known)
     assert main(["advise", str(tmp_path / "k.cubin"), "--top", "1"]) == 0
     said = capsys.readouterr().out
-    assert f"spillscan sweep {tmp_path}/{NAME} --kernel array_and_spills --arch sm_80" in said
+    assert f"spillscan sweep {tmp_path}/{RUN_FILE} --kernel array_and_spills --arch sm_80" in said
 
 
 @pytest.mark.parametrize(
