@@ -66,6 +66,8 @@ FIXED, FRESH = 270, 135
 LEAST_FIXED, LEAST_FRESH = 0.92, 0.85
 SECONDS = 15
 """Processor time of a mutant's tests: one that takes longer hangs, and is killed."""
+SHARE = 0.7
+"""Share of it that the chosen tests take as measured, under coverage, which makes them slower."""
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -315,7 +317,7 @@ def main() -> int:
         copies = Copies(Path(folder), arguments.workers)
 
         def lives(mutant: Mutant) -> bool:
-            mine = tests.nearest(mutant.path, mutant.line, SECONDS / 2)
+            mine = tests.nearest(mutant.path, mutant.line, SHARE * SECONDS)
             survives = not mine or copies.survives(mutant, mine)
             if survives:
                 known = "listed" if is_equivalent(mutant, listed) else "SURVIVES"

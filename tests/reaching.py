@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import chain, zip_longest
+from itertools import chain, takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +55,24 @@ class Reached:
                     self._tests[path][line].append(test)
 
     def nearest(self, path: str, line: int, seconds: float) -> list[str]:
-        """Tests of a line that take at most so long: of each function the most particular, then the second of each.
+        """Tests of a line that take at most so long: those of the module's own file and folder first; of each function
+        the most particular, then the second of each.
 
         Tests that start processes for the module take turns with them.
         """
         tests = self._tests.get(path, {})
         around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
-        mine = sorted(next(filter(None, around), ()), key=lambda test: (self._weight[test], test))
+        mine = sorted(
+            next(filter(None, around), ()),
+            key=lambda test: (self._weight[test], test),
+        )
         rank: Counter[str] = Counter()
         order: dict[str, int] = {}
         for test in mine:
             function = test.partition("[")[0]
             order[test] = rank[function]
             rank[function] += 1
-        mine.sort(key=order.__getitem__)
+        mine.sort(key=lambda test: (-_nearness(path, test), order[test]))
         processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
         others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
         mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
@@ -79,6 +83,15 @@ class Reached:
                     seconds -= self._seconds[test]
                     found.append(test)
         return found
+
+
+def _nearness(path: str, test: str) -> int:
+    """How many folders a module and a test share, below ``spillscan`` and ``tests``; more if the test's file is named
+    for the module."""
+    file = test.partition("::")[0].split("/")
+    pairs = zip(path.split("/")[1:-1], file[1:-1], strict=False)
+    shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return shared + (Path(path).stem.strip("_") in file[-1])
 
 
 @cache

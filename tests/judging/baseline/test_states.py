@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from spillscan.judging.baseline import BaselineResult
 from spillscan.judging.baseline.comparing import within
 from spillscan.judging.baseline.file import Baseline, parse, text_of
+from spillscan.judging.baseline.recording import prune
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
@@ -187,6 +188,13 @@ def test_device_functions_are_recorded_if_they_have_findings() -> None:
 def test_prune_lowers_and_raises_nothing(now: int, later: list[str]) -> None:
     old: Baseline = written(build(kernel(registers=64)))
     assert told(judged(build(kernel(registers=64)), pruned(build(kernel(registers=now)), old))) == later
+
+
+@pytest.mark.parametrize(("archs", "left"), [((), ["_Z1aPf"]), (("sm_80",), ["_Z1aPf", "_Z1cPf"])])
+def test_prune_removes_what_is_gone_of_its_archs(archs: tuple[str, ...], left: list[str]) -> None:
+    here, gone, other = kernel("_Z1aPf", arch="sm_80"), kernel("_Z1bPf", arch="sm_80"), kernel("_Z1cPf", arch="sm_90")
+    new = prune(build(here), (), written(build(here, gone, other)), Policy(), archs)
+    assert [identity.symbol for identity in new.entries] == left
 
 
 def test_a_large_required_block_is_read_back() -> None:
