@@ -80,7 +80,7 @@ def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> H
     for value in values:
         source = code.sources[value.row]
         if source is not None:
-            rows[source, code.opcode(value.row)][value.row] += 1
+            rows[source, code.mnemonics[value.row]][value.row] += 1
     several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
     if not several:
         return None

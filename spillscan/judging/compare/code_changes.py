@@ -151,7 +151,7 @@ def _numbered(data: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def _instructions(sides: tuple[Code, Code], hunks: Sequence[Hunk], differing: int) -> str:
     """``+12 STL, +8 LDL at gemm.cu:25``: counts by opcode, and where most of them are."""
-    names = [Counter(code.name(row) or "?" for row in range(code.rows)) for code in sides]
+    names = [Counter(name or "?" for name in code.names) for code in sides]
     counts = moved(names[0], names[1])
     changed = [f"{after - before:+,} {name}" for name, before, after in counts if name != "NOP" or len(counts) == 1]
     places = [hunk.place for hunk in hunks if hunk.place]
@@ -220,7 +220,7 @@ def _by_line(code: Code) -> dict[str, dict[int, _Content]]:
     """Instructions by file and line; without line information, all are of line 0."""
     found: dict[str, dict[int, _Content]] = defaultdict(lambda: defaultdict(Counter))
     for row, source in enumerate(code.sources):
-        if name := code.name(row).replace("NOP", ""):
+        if name := code.names[row].replace("NOP", ""):
             file, line = ("", 0) if source is None else (base(source.file), source.line)
             found[file][line][name, code.instructions[row].key] += 1
     return found

@@ -37,15 +37,12 @@ UNKNOWN_ATTRIBUTE = "attribute 0x"
 
 def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
     """(label, value) pairs of one function's resources and attributes."""
-    resources = function.resources
-    yield "registers", str(resources.registers)
-    yield "stack", f"{resources.frame_bytes}, {resources.stack_bytes}"
-    yield (
-        "shared memory",
-        f"{resources.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}",
-    )
-    yield "local memory", f"{resources.local_bytes} bytes"
-    yield "named barriers", str(resources.barriers)
+    usage = function.usage
+    yield "registers", str(usage.registers)
+    yield "stack", f"{usage.stack_bytes}, {usage.cumulative_stack_bytes}"
+    yield "shared memory", f"{usage.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}"
+    yield "local memory", f"{usage.local_bytes} bytes"
+    yield "named barriers", str(usage.barriers)
     if function.info is None:
         return
     values: dict[str, list[str]] = {}

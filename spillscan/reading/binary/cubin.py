@@ -16,7 +16,7 @@ from sys import intern
 import numpy as np
 from msgspec import Struct
 
-from spillscan.model import Role
+from spillscan.model import Role, Usage
 from spillscan.model.code import Maker
 from spillscan.model.symbols import is_helper
 from spillscan.reading.binary.attributes import (
@@ -33,6 +33,7 @@ from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
 from spillscan.reading.binary.symbols import (
     CODE,
+    NO_REFERENCES,
     OWNER,
     References,
     Sections,
@@ -124,27 +125,6 @@ _ACCELERATOR_TARGET = 9
 """Attribute of ``.nv.compat``: 1 for accelerated targets such as ``sm_90a``."""
 
 
-class Resources(Struct, frozen=True, gc=False):
-    """Resources of one function, from sections and attributes."""
-
-    registers: int | None
-    """Per thread, from its attribute, else from its section."""
-    frame_bytes: int | None
-    """Its own stack frame, per thread."""
-    stack_bytes: int | None
-    """Deepest stack over its call tree, per thread; ``None`` with recursion, alloca or indirect calls."""
-    shared_bytes: int
-    """Static, per block, without the driver's reserve."""
-    dynamic_shared: bool | None
-    """Whether it declares shared memory sized at launch; ``None`` if unknown."""
-    local_bytes: int
-    """Size of ``.nv.local``, used by code without the ABI."""
-    constant_bytes: tuple[tuple[int, int], ...]
-    """(bank, bytes) of its own constant banks."""
-    barriers: int | None
-    """Named barriers, from its section's flags; ``None`` in the new layout."""
-
-
 class Function(Struct, frozen=True, gc=False):
     """A function: its ``.text`` section and the sections that belong to it."""
 
@@ -156,7 +136,10 @@ class Function(Struct, frozen=True, gc=False):
     """Its machine code."""
     info: Window | None
     """Its ``.nv.info`` section."""
-    resources: Resources
+    usage: Usage
+    """Its resources, from sections and attributes; shared memory is without the driver's reserve."""
+    dynamic_shared: bool | None
+    """Whether it declares shared memory sized at launch; ``None`` if unknown."""
     section: int
     """Index of its section."""
 
@@ -182,7 +165,7 @@ class Cubin:
         return Lines(self.elf, self.symbols.rows)
 
     @cached_property
-    def references(self) -> dict[int, References]:
+    def _references(self) -> dict[int, References]:
         """Texture, surface and sampler references by code section."""
         return references_by_section(self.elf, self.symbols.rows, self.number)
 
@@ -222,30 +205,37 @@ class Cubin:
                 role,
                 elf.window.part(elf.sections[section].offset, elf.sections[section].size, "code"),
                 sections.infos.get(section),
-                self._resources(section, by_symbol, -1 if symbol is None else elf.sections[section].info & OWNER),
+                self._usage(section, by_symbol, -1 if symbol is None else elf.sections[section].info & OWNER),
+                self._declares_dynamic(section),
                 section,
             )
 
-    def _resources(self, section: int, by_symbol: Mapping[int, Mapping[int, int]], symbol: int) -> Resources:
+    def _usage(self, section: int, by_symbol: Mapping[int, Mapping[int, int]], symbol: int) -> Usage:
         """Resources of the function in a code section. ``by_symbol``: module attributes by symbol, which override the
         section; ``symbol``: number of its symbol, -1 if it has none."""
         registers, stack_bytes = by_symbol[REGCOUNT].get(symbol), by_symbol[MIN_STACK_SIZE].get(symbol)
         if registers is None:
             registers = self.elf.sections[section].info >> 24 or None
-        shared_bytes, alignment = self._sections.shared.get(section, (0, 0))
-        if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and shared_bytes >= DRIVER_SHARED_BYTES:
-            shared_bytes -= DRIVER_SHARED_BYTES  # relocatable code has no reserve yet: the linker adds it
-        frame_bytes = by_symbol[FRAME_SIZE].get(symbol)
-        return Resources(
-            registers,
-            frame_bytes,
-            None if stack_bytes == DYNAMIC_STACK else stack_bytes,
-            shared_bytes,
-            None if self.relocatable else self._declares_dynamic(shared_bytes, alignment),
-            self._sections.local.get(section, 0),
-            tuple(sorted(self._sections.banks.get(section, ()))),
-            None if self.new_layout else self.elf.sections[section].flags >> 20 & 0x7F,
+        textures, surfaces, samplers = self._references.get(section, NO_REFERENCES)
+        return Usage(
+            registers=registers,
+            stack_bytes=by_symbol[FRAME_SIZE].get(symbol),
+            cumulative_stack_bytes=None if stack_bytes == DYNAMIC_STACK else stack_bytes,
+            local_bytes=self._sections.local.get(section, 0),
+            shared_bytes=self._static_shared(section),
+            constant_bytes=tuple(sorted(self._sections.banks.get(section, ()))),
+            barriers=None if self.new_layout else self.elf.sections[section].flags >> 20 & 0x7F,
+            textures=textures,
+            surfaces=surfaces,
+            samplers=samplers,
         )
+
+    def _static_shared(self, section: int) -> int:
+        """Static shared memory of a function, without the driver's reserve."""
+        size, _ = self._sections.shared.get(section, (0, 0))
+        if self.number >= FIRST_ARCH_WITH_RESERVE and not self.relocatable and size >= DRIVER_SHARED_BYTES:
+            return size - DRIVER_SHARED_BYTES  # relocatable code has no reserve yet: the linker adds it
+        return size
 
     def check(self) -> None:
         """Raise :class:`DamageError` if required data is missing or damaged: names, the code of each function symbol,
@@ -325,13 +315,16 @@ class Cubin:
                 found.setdefault(begin, "" if is_helper(own) else own)
         return found
 
-    def _declares_dynamic(self, static_bytes: int, alignment: int) -> bool | None:
-        """Whether a function declares dynamic shared memory, by its section of shared memory (alignment 0: none).
+    def _declares_dynamic(self, section: int) -> bool | None:
+        """Whether a function declares dynamic shared memory, by its section of shared memory.
 
         ptxas adds a section to every function of a module that declares any, nvlink only to those that use it. ``None``
         if the section also contains static data, which may have the same alignment; false then for code compiled by
-        cuTile, whose launches pass no dynamic shared memory.
+        cuTile, whose launches pass no dynamic shared memory; and for relocatable code.
         """
+        if self.relocatable:
+            return None
+        static_bytes, alignment = self._static_shared(section), self.shared_alignment(section)
         if alignment < DYNAMIC_ALIGNMENT or (static_bytes and self._of_tiles):
             return False
         return None if static_bytes else True

@@ -176,9 +176,11 @@ class Decoded:
         flow = Flow(moves, last=self.code.bytes_to(len(kinds)) - INSTRUCTION, parts=parts, kernel=not function)
         return Graph(flow, _reconverging(code), len(kinds), function=function)
 
-    def opcodes(self) -> tuple[Sequence[str], NDArray[np.int64]]:
-        """All mnemonics, and the index of each instruction's own."""
-        return self.table.names, self.ranks
+    @property
+    def mnemonics(self) -> list[str]:
+        """Mnemonic of each instruction; empty if unknown."""
+        names = [*self.table.names, ""]
+        return [names[rank] for rank in self.ranks.tolist()]
 
     def _marked(self, annotated: Sequence[int]) -> Marked:
         """Local memory accesses and control instructions."""

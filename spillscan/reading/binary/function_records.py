@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.model import LaunchBounds, Origin, Role, Usage
 from spillscan.model.code import Maker, SassFunction, SassStats, WarpRole
 from spillscan.model.local import NO_TRAFFIC, LocalTraffic
 from spillscan.reading.binary.attributes import FunctionInfo
-from spillscan.reading.binary.cubin import Cubin, Function, Resources
-from spillscan.reading.binary.decode import Counts, Decoded
+from spillscan.reading.binary.cubin import Cubin, Function
+from spillscan.reading.binary.decode import Counts, Decoded, Spills
 from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.symbols import References
 from spillscan.reading.binary.window import Window
 from spillscan.reading.machine.function import Analysis
 
 Pair = tuple[int | None, int | None]
 """Stored and loaded bytes."""
-
+_UNKNOWN = (None, None)
 
 FIRST_WITH_ANNOTATIONS = (12, 6)
 """First toolkit that writes the address of every spill into the cubin: ptxas 12.6.20 does, 12.5.82 does not."""
@@ -28,8 +28,6 @@ _TOGETHER_BYTES = 1 << 19
 """Maximum bytes decoded at once; columns of that much code fit into a CPU cache."""
 _GROUP_BYTES = 32
 """A control word of Maxwell and Pascal and its three instructions, or two instructions."""
-Spills = tuple[int, ...] | None
-"""Offsets of annotated instructions; ``None`` if the toolkit writes no annotations."""
 
 
 class Facts(Struct, frozen=True, gc=False, cache_hash=True):
@@ -41,8 +39,9 @@ class Facts(Struct, frozen=True, gc=False, cache_hash=True):
     role: Role
     final: bool | None
     """``False``: the device linker still has to link it."""
-    resources: Resources
-    references: References | None
+    usage: Usage
+    """Resources without spills."""
+    dynamic_shared: bool | None
     info: FunctionInfo
     """Its attributes."""
     spills: Spills
@@ -62,8 +61,8 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         cubin.number,
         function.role,
         False if cubin.relocatable else None,
-        function.resources,
-        cubin.references.get(function.section),
+        function.usage,
+        function.dynamic_shared,
         info,
         spills_of(info, cubin.toolkit.version),
         tuple(cubin.parts_of(function).items()),
@@ -92,7 +91,7 @@ class Analyzed(NamedTuple):
     callees: tuple[SassFunction, ...]
     """Records of the named callees in its code; likewise, but with their symbols."""
     unknown: int | None
-    """Instructions in no table, those of callees counted twice; ``None`` if its architecture has no table."""
+    """Instructions in no table; ``None`` if its architecture has no table."""
     lost_setting: bool
     """Whether its attributes say that it sets its warps' registers, but no known instruction does."""
 
@@ -124,42 +123,27 @@ def _neighbours(functions: Iterable[tuple[Window, Facts]]) -> Iterator[list[tupl
 
 def _analyzed(facts: Facts, together: Decoded | None, start: int, origin: Origin) -> Analyzed:
     """Record of the function whose code begins at offset ``start`` of what is decoded ``together``."""
-    resources, spills, size = facts.resources, facts.spills, facts.code_bytes
-    role, frame, dynamic = facts.role, resources.frame_bytes, resources.dynamic_shared
+    usage, spills, end = facts.usage, facts.spills, start + facts.code_bytes
+    role, frame, dynamic = facts.role, usage.stack_bytes, facts.dynamic_shared
     local, roles, shared = NO_TRAFFIC, tuple[WarpRole, ...](), None
     counts: Counts | None = None
     callees: list[SassFunction] = []
-    unknown: int | None = None
-    spilled: Pair = (None, None)
-    both: Pair = (None, None)
+    spilled: Pair = _UNKNOWN
     if together is not None:
-        counts = together.counts(start, start + size)
-        unknown = counts.unknown
+        counts = together.counts(start, end)
         # ptxas 12.9 and later write the stack of the whole call tree into the attribute of the frame
-        deepest = bool(frame) and role != "function" and frame == resources.stack_bytes
-        analysis: Analysis | None = None
-        marked = counts.local or counts.settings or deepest
-        decoded = together.part(start, start + size) if marked or spills else together
+        deepest = bool(frame) and role != "function" and frame == usage.cumulative_stack_bytes
+        needed = counts.local or counts.settings or deepest or spills
+        decoded = together.part(start, end) if needed else together
         shared = None if spills is None else decoded.shared_among(spills)
-        if marked:
-            analysis = decoded.analysis(role, counts, parts=facts.parts, spills=spills)
-            roles = analysis.roles() if counts.settings else ()
-            frame = analysis.frame_bytes() if deepest else frame
-            if counts.local:
-                role, local = analysis.role, analysis.traffic()
+        analysis = decoded.analysis(role, counts, parts=facts.parts, spills=spills) if needed else None
+        if analysis is not None:
+            frame, roles = analysis.frame_bytes() if deepest else frame, analysis.roles()
+        if analysis is not None and counts.local:
+            role, local = analysis.role, analysis.traffic()
         spilled = _spilled(local, role)
-        for (begin, symbol), end in zip(facts.parts, [*(begin for begin, _ in facts.parts[1:]), size], strict=False):
-            if symbol:
-                own = together.counts(start + begin, start + end)
-                unknown += own.unknown
-                inner = NO_TRAFFIC, None if resources.frame_bytes else 0
-                if analysis is not None and counts.local:
-                    inner = analysis.callee(begin)
-                callees.append(_callee(symbol, end - begin, own, *inner, facts.maker, origin))
-        if callees and not local.callees:
-            both = spilled
-        elif callees and local.evidence == "annotation" and local.cumulative is not None:
-            both = local.cumulative.pair
+        callees = [*_callees(facts, together, start, analysis if counts.local else None, origin)]
+    stores, loads = _cumulative(local, spilled) if callees else _UNKNOWN
     record = SassFunction(
         symbol="",
         arch=None,
@@ -167,68 +151,68 @@ def _analyzed(facts: Facts, together: Decoded | None, start: int, origin: Origin
         member=0,
         stats=SassStats(
             instructions=counts.instructions if counts else 0,
-            code_bytes=counts.code_bytes if counts else size,
+            code_bytes=counts.code_bytes if counts else facts.code_bytes,
             opcodes=counts.opcodes if counts else (),
             local=local,
             shared_spills=shared,
-            registers=resources.registers,
+            registers=usage.registers,
             origin=origin,
             maker=facts.maker,
             roles=roles,
             digest=facts.digest,
             register_limit=facts.info.register_limit,
         ),
-        usage=_usage(facts, frame, spilled, both),
+        usage=replace(
+            usage,
+            stack_bytes=frame,
+            spill_store_bytes=spilled[0],
+            spill_load_bytes=spilled[1],
+            cumulative_spill_store_bytes=stores,
+            cumulative_spill_load_bytes=loads,
+            barriers=_barriers(usage, facts.info),
+        ),
         launch_bounds=bounds_of(facts.info),
         dynamic_shared=False if counts and dynamic and not counts.may_share else dynamic,
         final=facts.final,
     )
-    return Analyzed(record, tuple(callees), unknown, bool(counts and facts.info.sets_registers and not counts.settings))
+    lost = bool(counts and facts.info.sets_registers and not counts.settings)
+    return Analyzed(record, tuple(callees), counts.unknown if counts else None, lost)
 
 
-def _usage(facts: Facts, frame: int | None, spilled: Pair, together: Pair) -> Usage:
-    """Resource usage. ``frame``: bytes of its own; ``spilled``: by the function itself; ``together``: callees in its
-    code included."""
-    resources, references = facts.resources, facts.references
-    barriers = resources.barriers
-    return Usage(
-        registers=resources.registers,
-        stack_bytes=frame,
-        cumulative_stack_bytes=resources.stack_bytes,
-        spill_store_bytes=spilled[0],
-        spill_load_bytes=spilled[1],
-        cumulative_spill_store_bytes=together[0],
-        cumulative_spill_load_bytes=together[1],
-        local_bytes=resources.local_bytes,
-        shared_bytes=resources.shared_bytes,
-        constant_bytes=resources.constant_bytes,
-        barriers=(facts.info.barriers or 0) if barriers is None else barriers,
-        textures=references and references.textures,
-        surfaces=references and references.surfaces,
-        samplers=references and references.samplers,
-    )
+def _callees(
+    facts: Facts, together: Decoded, start: int, analysis: Analysis | None, origin: Origin
+) -> Iterator[SassFunction]:
+    """Records of the named callees in a function's code."""
+    ends = [*(begin for begin, _ in facts.parts[1:]), facts.code_bytes]
+    for (begin, symbol), end in zip(facts.parts, ends, strict=False):
+        if symbol:
+            counts = together.counts(start + begin, start + end)
+            local, frame = NO_TRAFFIC, None if facts.usage.stack_bytes else 0
+            if analysis is not None:
+                local, frame = analysis.callee(begin)
+            stores, loads = _spilled(local, "function")
+            stats = SassStats(
+                instructions=counts.instructions,
+                code_bytes=end - begin,
+                opcodes=counts.opcodes,
+                local=local,
+                origin=origin,
+                maker=facts.maker,
+            )
+            usage = Usage(stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
+            yield SassFunction(symbol=symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
 
 
-def _callee(
-    symbol: str,
-    size: int,
-    counts: Counts,
-    local: LocalTraffic,
-    frame_bytes: int | None,
-    maker: Maker | None,
-    origin: Origin,
-) -> SassFunction:
-    stores, loads = _spilled(local, "function")
-    stats = SassStats(
-        instructions=counts.instructions,
-        code_bytes=size,
-        opcodes=counts.opcodes,
-        local=local,
-        origin=origin,
-        maker=maker,
-    )
-    usage = Usage(stack_bytes=frame_bytes, spill_store_bytes=stores, spill_load_bytes=loads)
-    return SassFunction(symbol=symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
+def _barriers(usage: Usage, info: FunctionInfo) -> int:
+    """Named barriers, from the flags of the function's section, else from its attributes."""
+    return (info.barriers or 0) if usage.barriers is None else usage.barriers
+
+
+def _cumulative(local: LocalTraffic, own: Pair) -> Pair:
+    """Spill bytes of a kernel with the callees in its code. ``own``: its own."""
+    if not local.callees:
+        return own
+    return local.cumulative.pair if local.evidence == "annotation" and local.cumulative is not None else _UNKNOWN
 
 
 def _spilled(local: LocalTraffic, role: Role) -> Pair:
@@ -236,7 +220,7 @@ def _spilled(local: LocalTraffic, role: Role) -> Pair:
     if local.evidence == "none":
         return 0, 0
     traffic = local.spills(role) if local.evidence == "annotation" else None
-    return (None, None) if traffic is None else traffic.pair
+    return _UNKNOWN if traffic is None else traffic.pair
 
 
 _Dimensions = tuple[int, int, int] | None

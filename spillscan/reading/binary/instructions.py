@@ -20,7 +20,7 @@ from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import ALWAYS, FIRST_WITH_LOW_BYTE, Wide
+from spillscan.reading.binary.words import ALWAYS, BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
 
@@ -31,9 +31,9 @@ _SETS, _WAITS, _NO_SCOREBOARD = (110, 113), 116, 7
 """Lowest bits of the write and read scoreboards and of the wait mask; number for no scoreboard."""
 MOST_BYTES = 64 << 20
 """Maximum code bytes of one function; packed code beyond it is ignored."""
-_BRANCHES, _MEET, _RETURN = (0x947, 0x547, 0x944), 0x945, 0x950
-"""BRA, its uniform form and CALL.REL; BSSY; RET."""
-_BARRIERS: dict[int, tuple[bool, ...]] = {_MEET: (True,), 0x941: (False,), 0x942: (False, True)}
+_RETURN = 0x950
+"""Opcode of RET."""
+_BARRIERS: dict[int, tuple[bool, ...]] = {MEET: (True,), 0x941: (False,), 0x942: (False, True)}
 """BSSY, BSYNC, BREAK: whether they read or write (``True``) the convergence barrier that they name."""
 _BARRIER = 16
 _GUARD = 12
@@ -67,17 +67,13 @@ class Code:
         self._decoded = Decoded(Window(words), opcodes, text.number)
         assert isinstance(self._decoded.code, Wide)
         self._code = self._decoded.code
-        self.names: list[str] = [*opcodes.names, ""]
-        self._ranks = self._decoded.ranks
+        self.names = self._decoded.mnemonics
+        """Mnemonic of each instruction; empty if unknown."""
 
     @property
     def rows(self) -> int:
         """Number of instructions."""
-        return len(self._ranks)
-
-    def name(self, row: int) -> str:
-        """Mnemonic of an instruction; empty if unknown."""
-        return self.names[int(self._ranks[row])]
+        return len(self.names)
 
     @cached_property
     def _words(self) -> list[int]:
@@ -101,15 +97,14 @@ class Code:
     @cached_property
     def instructions(self) -> list[Instruction]:
         """All instructions, decoded."""
-        every = np.arange(self.rows)
-        targets, meetings = self._code.targets(every).tolist(), self._code.meetings(every).tolist()
+        targets = dict(zip(*(column.tolist() for column in self._code.branches()), strict=True))
         low_byte = _LOW_BYTE * (self.text.number >= FIRST_WITH_LOW_BYTE)
         references: dict[int, list[str]] = {}
         for offset, what in self.text.references:
             references.setdefault(offset // INSTRUCTION, []).append(f"{offset % INSTRUCTION} {what}")
         found = []
         for row, (word, (fields, known)) in enumerate(zip(self._words, self.fields(), strict=True)):
-            name, opcode = self.names[self._ranks[row]], word & 0xFFF
+            name, opcode = self.names[row], word & 0xFFF
             reference = "; ".join(references.get(row, ()))
             somewhere = 0 if known else self._register_bits
             sides: tuple[list[int], list[int]] = [], []
@@ -133,8 +128,7 @@ class Code:
                 mask &= ~(15 << _BARRIER)
                 for writes in _BARRIERS[opcode]:
                     sides[writes].append(BARRIERS + (word >> _BARRIER & 15))
-            target = meetings[row] if opcode == _MEET else targets[row] if opcode in _BRANCHES else None
-            goes = _MEETING if opcode == _MEET else (_TARGET | low_byte) if opcode in (*_BRANCHES, _RETURN) else 0
+            goes = _MEETING if opcode == MEET else (_TARGET | low_byte) if opcode in (*BRANCHES, _RETURN) else 0
             numbers = (word >> at & 7 for at in _SETS)
             scoreboards = (-1 if each == _NO_SCOREBOARD else SCOREBOARDS + each for each in numbers)
             found.append(
@@ -153,7 +147,7 @@ class Code:
                     ),
                     waits=word >> _WAITS & 63,
                     known=known and (opcode in _OF_PREDICATES or name not in ("P2R", "R2P")),
-                    target=target,
+                    target=targets.get(row),
                     guard=guard,
                 )
             )

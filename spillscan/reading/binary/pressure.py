@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spillscan.model.code import MOST_REGISTERS, LivePeak
 from spillscan.model.local import LocalTraffic, SourceLine
 from spillscan.reading.binary.cubin import Cubin, Function
@@ -66,15 +63,10 @@ class Pressure(NamedTuple):
     """Control-flow graph."""
     calls: int
     """Number of function calls, without those that ptxas uses as jumps."""
-    opcodes: tuple[Sequence[str], NDArray[np.int64]]
-    """All mnemonics, and the index of each instruction's own; unknown ones have the index after the last."""
+    mnemonics: list[str]
+    """Mnemonic of each instruction; empty if unknown."""
     effects: Effects
     """Registers read and written by each instruction."""
-
-    def opcode(self, row: int) -> str:
-        """Mnemonic of an instruction; empty if unknown."""
-        names, numbers = self.opcodes
-        return names[numbers[row]] if numbers[row] < len(names) else ""
 
     @property
     def lines(self) -> list[tuple[SourceLine, int]]:
@@ -127,7 +119,7 @@ class Pressure(NamedTuple):
         return row, found
 
     def _copies(self, row: int) -> bool:
-        return self.opcode(row) in _COPIES
+        return self.mnemonics[row] in _COPIES
 
     def _slots(self, local: LocalTraffic) -> _Slots | None:
         spills = [access for access in local.accesses if access.kind == "spill"]
@@ -187,4 +179,4 @@ def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True)
                 addresses = range(0, graph.rows * INSTRUCTION, INSTRUCTION)
                 sources = cubin.lines.of(function.section, addresses) or [None] * len(addresses)
                 found = live(effects, graph)
-                yield function, Pressure(found, sources, graph, graph.calls, decoded.opcodes(), effects)
+                yield function, Pressure(found, sources, graph, graph.calls, decoded.mnemonics, effects)

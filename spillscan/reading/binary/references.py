@@ -34,44 +34,17 @@ _LOADS = {0xB82: (38, 0xFF), 0xAB9: (38, 0), 0x7AC: (37, 0xFF)}
 """LDC, ULDC, LDCU: lowest bit of the offset in the bank; number of the index register that means none."""
 _LOAD_BYTES = (1, 1, 2, 2, 4, 8, 16, 16)
 _NARROW = frozenset(
-    [
-        "FADD",
-        "FFMA",
-        "FMUL",
-        "FSETP",
-        "FSET",
-        "FMNMX",
-        "FSEL",
-        "IADD3",
-        "VIADD",
-        "ISETP",
-        "LOP3",
-        "SEL",
-        "PRMT",
-        "SHF",
-        "LEA",
-        "IMNMX",
-        "VIMNMX",
-        "HFMA2",
-        "HADD2",
-        "HMUL2",
-        "HSETP2",
-        "IABS",
-        "POPC",
-        "FLO",
-        "BREV",
-        "I2FP",
-        "IDP",
-        "MUFU",
-    ]
+    (
+        *("FADD", "FFMA", "FMNMX", "FMUL", "FSEL", "FSET", "FSETP", "MUFU"),
+        *("HADD2", "HFMA2", "HMUL2", "HSETP2"),
+        *("IABS", "IADD3", "IDP", "IMNMX", "ISETP", "LEA", "LOP3", "SHF", "VIADD", "VIMNMX"),
+        *("BREV", "FLO", "I2FP", "POPC", "PRMT", "SEL"),
+    )
 )
 """Instructions whose operand in a constant bank has 4 bytes."""
 _PLAIN_MULTIPLY = 0x24
 """Low bits of the opcode of IMAD; IMAD.WIDE and IMAD.HI, whose operand may have 8 bytes, have others."""
-_MEET = 0x945
-_BRANCHES = (0x947, 0x547, 0x944, _MEET)
-"""BRA, its uniform form, CALL.REL, BSSY."""
-_INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
+_INDIRECT = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 _MOVE, _MULTIPLY, _REACH = 0x7802, 0x7424, 256
 """MOV and IMAD.MOV of a constant, without a guard; maximum instructions searched backwards."""
 _CONSTANTS, _POINTERS = 3, 4
@@ -99,17 +72,6 @@ class Object(NamedTuple):
     is_code: bool
 
 
-class Found(NamedTuple):
-    """References of one function."""
-
-    references: list[tuple[int, str]]
-    """(byte offset in the code, object placed or read there), ascending."""
-    data: list[tuple[str, str]]
-    """(label, value) of each attribute and object; ``#`` begins the digest of contents."""
-    unknown: str
-    """Why some references are unknown; empty if all are known."""
-
-
 class ModuleReferences:
     """Symbols and relocations of one cubin, by section."""
 
@@ -129,14 +91,10 @@ class ModuleReferences:
         """The name of a section."""
         return self.elf.names[section].decode("utf-8", "backslashreplace")
 
-    def bank(self, number: int) -> int | None:
-        """Section of a module-wide constant bank."""
-        return self.elf.index(b".nv.constant%d" % number)
-
     @cached_property
     def banks(self) -> dict[int, int]:
         """Sections of the module-wide constant banks, by number."""
-        found = ((number, self.bank(number)) for number in range(1, 18))
+        found = ((number, self.elf.index(b".nv.constant%d" % number)) for number in range(1, 18))
         return {number: section for number, section in found if section is not None}
 
     @cached_property
@@ -193,10 +151,6 @@ class ModuleReferences:
         """Whether a section is the code section of a function."""
         return self.name(section).startswith(".text.")
 
-    def of(self, function: Function) -> Found:
-        """All references of a function, transitively."""
-        return _Walk(self).found(function)
-
     def digest(self, each: Object) -> str | None:
         """Digest of an object's bytes, and of the layout of a whole section; ``None`` if they are not in the file."""
         if each not in self._digests:
@@ -217,35 +171,31 @@ class ModuleReferences:
 class _Walk:
     """One walk from a function to everything that it refers to."""
 
-    def __init__(self, module: ModuleReferences) -> None:
+    def __init__(self, module: ModuleReferences, function: Function) -> None:
         self._module = module
         self._numbers: dict[Object, int] = {}
         self._open: list[Object] = []
+        self.references: list[tuple[int, str]] = []
+        """(byte offset in the function's code, object placed or read there), ascending."""
+        self.data: list[tuple[str, str]] = []
+        """(label, value) of each attribute and object; ``#`` begins the digest of contents."""
         self.unknown = ""
-
-    def found(self, function: Function) -> Found:
-        module = self._module
+        """Why some references are unknown; empty if all are known."""
         start = Object(function.section, 0, function.code.size, "", True)
         self._number(start)
-        data: list[tuple[str, str]] = []
-        own: list[tuple[int, str]] = []
         for each in self._open:  # grows during the walk
             if not each.is_code:
-                data.append((self._label(each), self._contents(each)))
-                continue
-            other = module.functions.get(each.section)
-            if other is None:
+                self.data.append((self._label(each), self._contents(each)))
+            elif (other := module.functions.get(each.section)) is None:
                 self.unknown = self.unknown or "a reference to code that is no function"
-                continue
-            references = self._of_code(other)
-            if each == start:
-                own = references
-            prefix = "" if each == start else f"function {other.symbol}: "
-            data += ((prefix + label, value) for label, value in attribute_texts(module.cubin, other))
-            if prefix:
+            elif each == start:
+                self.references = self._of_code(function)
+                self.data += attribute_texts(module.cubin, function)
+            else:
+                references, prefix = self._of_code(other), f"function {other.symbol}: "
+                self.data += ((prefix + label, value) for label, value in attribute_texts(module.cubin, other))
                 digest = module.digest(each) or ""
-                data.append((prefix + "instructions", f"#{_digest(digest.encode(), references)}"))
-        return Found(own, data, self.unknown)
+                self.data.append((prefix + "instructions", f"#{_digest(digest.encode(), references)}"))
 
     def _number(self, each: Object) -> int:
         if each not in self._numbers:
@@ -279,10 +229,8 @@ class _Walk:
 
     def _relocated(self, section: int, begin: int, end: int) -> list[tuple[int, str]]:
         """(offset, object placed there) of the relocations between two offsets of a section."""
-        found = []
-        for offset, kind, symbol, addend in self._module.relocations(section, begin, end):
-            found.append((offset - begin, f"{kind} {self._put(symbol, addend)}"))
-        return found
+        placed = self._module.relocations(section, begin, end)
+        return [(offset - begin, f"{kind} {self._put(symbol, addend)}") for offset, kind, symbol, addend in placed]
 
     def _put(self, symbol: int, addend: int) -> str:
         target = self._module.target(symbol, addend)
@@ -304,8 +252,8 @@ class _Walk:
         if opcodes is None or not opcodes.wide:
             self.unknown = f"instructions of {module.cubin.arch} are not decoded"
             return found
-        decoded, every = Decoded(function.code, opcodes, module.cubin.number), [*opcodes.names, ""]
-        code, names = decoded.code, [every[rank] for rank in decoded.ranks.tolist()]
+        decoded = Decoded(function.code, opcodes, module.cubin.number)
+        code, names = decoded.code, decoded.mnemonics
         assert isinstance(code, Wide)
         found += self._from_banks(code, names, placed)
         for number, bank in enumerate(module.cubin.constants_of(section)):
@@ -313,7 +261,9 @@ class _Walk:
             found.append((size + number, f"constants #{self._number(each)}"))
         if (parameters := module.parameters.get(section)) is not None:  # textures and surfaces, up to sm_89
             found += ((size, text) for _, text in self._relocated(parameters, 0, 1 << 32))
-        if any(row not in placed for row in _leaving(code)):
+        rows, targets = code.branches()
+        leaving = {*rows[(targets < 0) | (targets >= size)].tolist(), *code.rows_of(_ABSOLUTE).tolist()}
+        if leaving - placed:
             self.unknown = self.unknown or "control leaves the function's code"
         return sorted(found)
 
@@ -363,51 +313,26 @@ class _Indices:
     """Constants in index registers: ``MOV R0, 0x8`` before ``LDC.64 R2, c[0x4][R0]``."""
 
     def __init__(self, code: Wide, names: Sequence[str], number: int) -> None:
-        self._code, self._names, self._number = code, names, number
+        self._code, self._names, self._registers = code, names, registers(number)
 
     @cached_property
-    def _begins(self) -> set[int] | None:
-        """Rows of branch targets; ``None`` if some are unknown."""
-        if any(name in _INDIRECT for name in self._names):
-            return None
-        opcodes, every = self._code.words()[0] & 0xFFF, np.arange(len(self._names))
-        goes = np.where(opcodes == _MEET, self._code.meetings(every), self._code.targets(every))
-        return {target // 16 for target in goes[np.isin(opcodes, _BRANCHES)].tolist()}
-
-    @cached_property
-    def _writes(self) -> list[int] | None:
-        """Registers that each instruction may write; ``None`` if unknown."""
-        known = registers(self._number)
-        if known is None:
-            return None
-        effects = known.effects(self._code.integers())
-        return [-1 if unknown else written for written, unknown in zip(effects.written, effects.unknown, strict=True)]
+    def _begins(self) -> set[int]:
+        """Rows of branch targets."""
+        return {target // 16 for target in self._code.branches()[1].tolist()}
 
     def before(self, row: int, register: int) -> int | None:
         """Constant in a register at an instruction; ``None`` if unknown."""
-        if self._begins is None or self._writes is None:
+        if self._registers is None or not _INDIRECT.isdisjoint(self._names):
             return None
-        lows = self._code.words()[0].view(np.uint64)
         for at in range(row - 1, max(row - _REACH, -1), -1):
             if at + 1 in self._begins or self._names[at] in ("CALL", "RET", ""):
                 return None
-            if self._writes[at] >> register & 1:
-                low = int(lows[at])
-                if low & 0xFFFF == _MOVE or (low & 0xFFFF == _MULTIPLY and low >> 24 & 0xFF == 0xFF):
-                    return low >> 32
-                return None
+            word = self._code.integer(at)
+            effects = self._registers.effects([word])
+            if effects.unknown[0] or effects.written[0] >> register & 1:
+                moves = word & 0xFFFF == _MOVE or (word & 0xFFFF == _MULTIPLY and word >> 24 & 0xFF == 0xFF)
+                return word >> 32 & 0xFFFFFFFF if moves and not effects.unknown[0] else None
         return None
-
-
-def _leaving(code: Wide) -> list[int]:
-    """Rows of branches to addresses outside of the function's code."""
-    every = np.arange(len(code.codes))
-    opcodes, end = code.words()[0] & 0xFFF, 16 * len(every)
-    goes = np.where(opcodes == _MEET, code.meetings(every), code.targets(every))
-    found: list[int] = np.flatnonzero(
-        (np.isin(opcodes, _BRANCHES) & ((goes < 0) | (goes >= end))) | np.isin(opcodes, _ABSOLUTE)
-    ).tolist()
-    return found
 
 
 def _digest(contents: bytes, more: Sequence[object]) -> str:
@@ -428,13 +353,13 @@ def text_of(cubin: Cubin, function: Function) -> CodeText:
         if not runs or runs[-1][1:] != (file, line):
             runs.append((row, file, line))
     module = cubin.__dict__.get(_MODULE) or cubin.__dict__.setdefault(_MODULE, ModuleReferences(cubin))
-    found = module.of(function)
+    walk = _Walk(module, function)
     return CodeText(
         number=cubin.number,
         words=zlib.compress(code.whole),
-        references=tuple(found.references),
-        data=tuple(found.data),
-        unknown=found.unknown,
+        references=tuple(walk.references),
+        data=tuple(walk.data),
+        unknown=walk.unknown,
         parts=tuple(sorted(cubin.parts_of(function))),
         function=function.role == "function",
         lines=tuple(runs),

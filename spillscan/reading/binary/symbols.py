@@ -158,17 +158,14 @@ _TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
 """Symbol types of references."""
 
 
-class References(NamedTuple):
-    """Numbers of texture, surface and sampler references of a function: symbols of these types in relocations of
-    constant bank 0.
+References = tuple[int, int, int]
+"""Numbers of texture, surface and sampler references of a function: symbols of these types in relocations of constant
+bank 0.
 
-    Equal to ptxas's output up to sm_89. From sm_90 on ptxas prints none, and the relocations name no symbols. Bindless
-    objects, which are passed to a kernel, do not count, since no cubin contains them.
-    """
-
-    textures: int
-    surfaces: int
-    samplers: int
+Equal to ptxas's output up to sm_89. From sm_90 on ptxas prints none, and the relocations name no symbols. Bindless
+objects, which are passed to a kernel, do not count, since no cubin contains them.
+"""
+NO_REFERENCES = (None, None, None)
 
 
 def references_by_section(elf: Elf, symbols: Sequence[Symbol], number: int) -> dict[int, References]:
@@ -180,7 +177,7 @@ def references_by_section(elf: Elf, symbols: Sequence[Symbol], number: int) -> d
         if name.startswith(b".nv.constant0."):
             numbers = {relocation.symbol for relocation in elf.relocations(index)}
             kinds = Counter(symbols[each].info & 15 for each in numbers if each < len(symbols))
-            counts = References(kinds[_TEXTURE], kinds[_SURFACE], kinds[_SAMPLER])
+            counts = kinds[_TEXTURE], kinds[_SURFACE], kinds[_SAMPLER]
             if any(counts):
                 references[elf.sections[index].info] = counts
     return references

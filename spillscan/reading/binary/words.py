@@ -14,6 +14,7 @@ Each field was verified against the text of cuobjdump, instruction by instructio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import ClassVar
 
@@ -31,6 +32,9 @@ STACK_POINTER = 1
 ALWAYS = 7
 """Predicate that is always true."""
 FIRST_WITH_LOW_BYTE = 90
+BRANCHES, MEET = (0x947, 0x547, 0x944), 0x945
+"""Opcodes of BRA, its uniform form and CALL.REL; BSSY."""
+_ALL_BITS = (1 << 64) - 1
 
 
 class Wide:
@@ -63,6 +67,21 @@ class Wide:
         """All words as numbers of 128 bits."""
         lows, highs = (column.view(np.uint64).tolist() for column in (self._lows, self._highs))
         return [low | high << 64 for low, high in zip(lows, highs, strict=True)]
+
+    def integer(self, row: int) -> int:
+        """One word as a number of 128 bits."""
+        return int(self._lows[row]) & _ALL_BITS | (int(self._highs[row]) & _ALL_BITS) << 64
+
+    def rows_of(self, opcodes: Sequence[int]) -> Words:
+        """Rows with one of these opcodes."""
+        column: Words = np.isin(self._lows & 0xFFF, opcodes).nonzero()[0]
+        return column
+
+    def branches(self) -> tuple[Words, Words]:
+        """Rows of :data:`BRANCHES` and :data:`MEET`, and the byte offsets of their targets and reconvergence points."""
+        rows = self.rows_of((*BRANCHES, MEET))
+        meets = self._lows[rows] & 0xFFF == MEET
+        return rows, np.where(meets, self.meetings(rows), self.targets(rows))
 
     def rows_before(self, offset: int) -> int:
         """Instructions in the first ``offset`` bytes."""

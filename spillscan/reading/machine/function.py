@@ -212,8 +212,9 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     def roles(self) -> tuple[WarpRole, ...]:
         """Warp roles with their register counts; empty if the code sets none."""
-        records = [record for part in self._parts for record in self._records(part, part.number)]
-        return roles(self._flow, records)
+        if not self._flow.settings():
+            return ()
+        return roles(self._flow, [record for part in self._parts for record in self._records(part, part.number)])
 
     def _local(self, accesses: Iterable[LocalAccess], frame: Traffic | None = None) -> LocalTraffic:
         return LocalTraffic(

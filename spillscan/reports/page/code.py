@@ -88,8 +88,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
     """
     code = _readable(text)
     shown = held.live.counts[:INSTRUCTIONS]
-    names, ranks = held.opcodes
-    said = code.texts if code else [names[rank] if rank < len(names) else "?" for rank in ranks]
+    said = code.texts if code else [name or "?" for name in held.mnemonics]
     depths = code.depths if code else [None] * len(held.sources)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     slots = spillmap.slots(local)

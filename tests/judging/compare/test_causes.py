@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from spillscan.cli import main
@@ -52,7 +51,7 @@ def code(rows: list[tuple[SourceLine, int]], calls: int = 0) -> Pressure:
         [source for source, _ in rows],
         None,
         calls,
-        (("FADD",), np.zeros(len(rows), np.int64)),
+        ["FADD"] * len(rows),
         nothing(len(rows)),
     )
 

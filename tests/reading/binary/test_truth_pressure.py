@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
 import pytest
 
 from spillscan import scan
@@ -28,7 +27,7 @@ def pressure(rows: list[set[int]], sources: list[SourceLine | None] | None = Non
         sources or [None] * len(rows),
         straight,
         0,
-        ((), np.zeros(len(rows), np.int64)),
+        [""] * len(rows),
         nothing(len(rows)),
     )
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, cast
 import pytest
 from msgspec import structs
 
-from spillscan.model import LaunchBounds
+from spillscan.model import LaunchBounds, Usage
 from spillscan.model.code import SassFunction, SassStats
 from spillscan.reading.binary.attributes import FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT, FunctionInfo, of_function
-from spillscan.reading.binary.cubin import Cubin, Function, Resources
+from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.fatbin import CUBIN, Entry, Stored
-from spillscan.reading.binary.function_records import Facts, _usage, bounds_of, spills_of
+from spillscan.reading.binary.function_records import _barriers, bounds_of, spills_of
 from spillscan.reading.binary.images import Image, Place
 from spillscan.reading.binary.records import KernelIndex
 from spillscan.reading.binary.symbols import Sections
@@ -24,7 +24,7 @@ from spillscan.reading.binary.window import Window
 
 HOME, SYMBOL = 1, 7
 """Numbers of the function's section and symbol."""
-NONE_TAKEN = Resources(None, None, None, 0, False, 0, (), None)
+NONE_TAKEN = Usage(local_bytes=0, shared_bytes=0, constant_bytes=())
 
 
 class Case(NamedTuple):
@@ -49,17 +49,17 @@ class Case(NamedTuple):
     banks: tuple[tuple[int, int], ...] = ()
 
 
-def resources(case: Case) -> Resources:
+def resources(case: Case) -> tuple[Usage, bool | None]:
     cubin = Cubin.__new__(Cubin)
     cubin.number, cubin.relocatable, cubin.new_layout = case.arch, case.relocatable, case.new_layout
     cubin.elf = cast(Any, SimpleNamespace(sections=[None, SimpleNamespace(info=case.info, flags=case.flags)]))
     held = {"shared": case.shared, "local": case.local, "banks": [*case.banks] or None}
     each = {kind: {} if found is None else {HOME: found} for kind, found in held.items()}
     sections = Sections([HOME], {}, each["shared"], each["local"], each["banks"], {})  # type: ignore[arg-type]
-    cubin.__dict__.update(_sections=sections, _of_tiles=case.of_tiles)
+    cubin.__dict__.update(_sections=sections, _of_tiles=case.of_tiles, _references={})
     reported = {REGCOUNT: case.registers, FRAME_SIZE: case.frame, MIN_STACK_SIZE: case.stack}
     figures = {attribute: {} if value is None else {SYMBOL: value} for attribute, value in reported.items()}
-    return cubin._resources(HOME, figures, case.symbol)
+    return cubin._usage(HOME, figures, case.symbol), cubin._declares_dynamic(HOME)
 
 
 TAKEN = [
@@ -70,9 +70,13 @@ TAKEN = [
     (Case(registers=0, info=16 << 24 | SYMBOL), {"registers": 0}, "also where it says 0"),
     (Case(info=SYMBOL), {}, "a section that says 0 says nothing"),
     (Case(symbol=-1, registers=24, info=16 << 24), {"registers": 16}, "attributes of another's symbol are not its own"),
-    (Case(frame=48, stack=64), {"frame_bytes": 48, "stack_bytes": 64}, "own frame, and the deepest of its call tree"),
-    (Case(frame=0, stack=0), {"frame_bytes": 0, "stack_bytes": 0}, "0 is known"),
-    (Case(stack=0xFFFFFFFF), {"stack_bytes": None}, "a dynamic stack has no bound"),
+    (
+        Case(frame=48, stack=64),
+        {"stack_bytes": 48, "cumulative_stack_bytes": 64},
+        "own, and of its call tree",
+    ),
+    (Case(frame=0, stack=0), {"stack_bytes": 0, "cumulative_stack_bytes": 0}, "0 is known"),
+    (Case(stack=0xFFFFFFFF), {}, "a dynamic stack has no bound"),
     (Case(symbol=-1, frame=48, stack=64), {}, "both are the symbol's alone"),
     (Case(shared=(512, 4)), {"shared_bytes": 512}, "before sm_90 the section is what ptxas counts"),
     (Case(shared=(2048, 4)), {"shared_bytes": 2048}, "also where it is larger than the reserve of later ones"),
@@ -114,7 +118,9 @@ TAKEN = [
 
 @pytest.mark.parametrize(("case", "fields", "why"), TAKEN)
 def test_which_of_section_symbol_and_attribute_wins(case: Case, fields: dict[str, Any], why: str) -> None:
-    assert resources(case) == structs.replace(NONE_TAKEN, **fields), why
+    expected = {"dynamic_shared": False} | fields
+    dynamic = expected.pop("dynamic_shared")
+    assert resources(case) == (structs.replace(NONE_TAKEN, **expected), dynamic), why
 
 
 def _sized(attribute: int, *words: int) -> bytes:
@@ -194,8 +200,7 @@ BARRIERS = [
 def test_barriers(of_section: int | None, of_attribute: int | None, expected: int, why: str) -> None:
     taken = structs.replace(NONE_TAKEN, barriers=of_section)
     info = FunctionInfo(barriers=of_attribute)
-    facts = Facts(80, "entry", None, taken, None, info, None, (), "", 0, None)
-    assert _usage(facts, None, (None, None), (None, None)).barriers == expected, why
+    assert _barriers(taken, info) == expected, why
 
 
 BOUNDS = [
@@ -241,7 +246,7 @@ def test_callees_in_a_kernel(symbols: list[tuple[int, str]], expected: dict[int,
     inner = {HOME: [(begin, place) for place, (begin, _) in enumerate(symbols)]} if symbols else {}
     names = [name.encode() for _, name in symbols]
     cubin.__dict__["symbols"] = SimpleNamespace(inner=inner, name=names.__getitem__)
-    function = Function("kernel", "entry", Window(bytes(256)), None, NONE_TAKEN, HOME)
+    function = Function("kernel", "entry", Window(bytes(256)), None, NONE_TAKEN, False, HOME)
     assert cubin.parts_of(function) == expected, why
 
 
