@@ -187,7 +187,7 @@ def source_lines(
     shown = sorted({near for row in hot for near in range(row - _AROUND, row + _AROUND + 1) if 0 <= near < code.rows})
     slots = spillmap.slots(stats.local)
     slot_of = spillmap.slot_numbers(slots)
-    live = pressure.live.counts
+    live, depths = pressure.live.counts, pressure.graph.depths()
     width = max(map(len, (code.texts[row] for row in shown)), default=0)
     last, at = -1, None
     yield "  source and machine code where it spills: address, loop depth, live registers"
@@ -201,7 +201,7 @@ def source_lines(
             yield f"  {spillmap.where(source)}{known and '  ' + known}"
             yield from (f"    advice  {each}" for _, each in advice.pop(spillmap.where(source).partition(",")[0], ()))
         last, at = row, source
-        access, depth = accesses.get(row), code.depths[row]
+        access, depth = accesses.get(row), depths[row]
         what = ""
         if access is not None:
             name = "spill" if access.kind == "spill" else f"local ({access.kind})"

@@ -91,8 +91,6 @@ class CodeText(Struct, frozen=True, kw_only=True):
     """
     unknown: str = ""
     """Why some references are unknown; empty if all are known."""
-    parts: tuple[int, ...] = ()
-    """Byte offsets of the callees in its section."""
     function: bool = False
     """Whether it is a device function, whose callers depend on its registers."""
     lines: tuple[tuple[int, str, int], ...] = ()

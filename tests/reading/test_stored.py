@@ -108,7 +108,7 @@ def _of_binary(file: str, build: Build) -> dict[str, Any]:
     for text_of in fetch.texts_of(build.kernels).values():
         with suppress(ValueError):  # no table for its architecture
             code = Code(text_of)
-            codes.append([code.instructions, code.depths, code.live, code.sources])
+            codes.append([code.instructions, code.sources])
     data = decompressed(Path(file).stem) if file.endswith(".zst") else Path(file).read_bytes()
     weight = weigh(data, len(data), DEFAULT, copies=True)
     sizes = sorted((*key, measure.stored, measure.plain) for key, measure in weight.sums.items())

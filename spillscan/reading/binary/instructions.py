@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
-from spillscan.reading.machine.liveness import INSTRUCTION, Graph
+from spillscan.reading.machine.liveness import INSTRUCTION
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Bits of stall count, yield, scoreboards and operand reuse: the schedule, not the operation."""
@@ -64,10 +64,10 @@ class Code:
             words = zlib.decompressobj().decompress(text.words, MOST_BYTES)
         except zlib.error as error:
             raise ValueError(f"instructions cannot be unpacked: {error}") from None
-        self._decoded = Decoded(Window(words), opcodes, text.number)
-        assert isinstance(self._decoded.code, Wide)
-        self._code = self._decoded.code
-        self.names = self._decoded.mnemonics
+        decoded = Decoded(Window(words), opcodes, text.number)
+        assert isinstance(decoded.code, Wide)
+        self._code = decoded.code
+        self.names = decoded.mnemonics
         """Mnemonic of each instruction; empty if unknown."""
 
     @property
@@ -170,16 +170,6 @@ class Code:
             name = "PT" if each.guard is None else f"{_PREFIXES[each.guard // 256]}{each.guard % 256}"
             found.append(shown if guard == ALWAYS else f"@{'!' if guard > ALWAYS else ''}{name} {shown}")
         return found
-
-    @cached_property
-    def depths(self) -> Sequence[int | None]:
-        """Loop depth of each instruction; ``None`` if control flow is unknown, or never reaches it."""
-        return [None] * self.rows if self.graph is None else self.graph.depths()
-
-    @cached_property
-    def graph(self) -> Graph | None:
-        """Control-flow graph; ``None`` if unknown."""
-        return self._decoded.graph(self.text.parts, function=self.text.function)
 
     @cached_property
     def sources(self) -> list[SourceLine | None]:

@@ -59,7 +59,7 @@ class Pressure(NamedTuple):
     live: Live
     sources: list[SourceLine | None]
     """Source line of each instruction."""
-    graph: Graph | None
+    graph: Graph
     """Control-flow graph."""
     calls: int
     """Number of function calls, without those that ptxas uses as jumps."""
@@ -123,7 +123,7 @@ class Pressure(NamedTuple):
 
     def _slots(self, local: LocalTraffic) -> _Slots | None:
         spills = [access for access in local.accesses if access.kind == "spill"]
-        if self.graph is None or not spills or any(access.slot is None for access in spills):
+        if not spills or any(access.slot is None for access in spills):
             return None
         accesses = [
             SlotAccess(

@@ -360,7 +360,6 @@ def text_of(cubin: Cubin, function: Function) -> CodeText:
         references=tuple(walk.references),
         data=tuple(walk.data),
         unknown=walk.unknown,
-        parts=tuple(sorted(cubin.parts_of(function))),
         function=function.role == "function",
         lines=tuple(runs),
     )

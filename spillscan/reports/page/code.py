@@ -89,7 +89,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
     code = _readable(text)
     shown = held.live.counts[:INSTRUCTIONS]
     said = code.texts if code else [name or "?" for name in held.mnemonics]
-    depths = code.depths if code else [None] * len(held.sources)
+    depths = held.graph.depths()
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     slots = spillmap.slots(local)
     slot_of = spillmap.slot_numbers(slots)
