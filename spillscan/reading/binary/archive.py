@@ -172,6 +172,13 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
         raise DamageError("a truncated library", window.start + at)
 
 
+def ends_as_zip(window: Window) -> bool:
+    """Whether a zip archive ends here, whatever precedes it."""
+    import zipfile
+
+    return window.find(b"PK\5\6") >= 0 and zipfile.is_zipfile(cast(BinaryIO, WindowFile(window)))
+
+
 _STORED, _DEFLATED = 0, 8
 _UNLISTED = "a member is missing in the archive's directory"
 

@@ -215,39 +215,27 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
                 for magic, each in zip(_BEGINNINGS, starts, strict=True)
             ]
         rest = part.part(at, part.size - at, "data")
-        if not section.name and (packed := _packed(rest, budget)) >= 0:
+        if not section.name and (packed := _packed(rest)) >= 0:
             unopened = UnopenedError("not opened: packed data", rest.start + packed)
             yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
 
 
 _BEGINNINGS = (_CUBIN, fatbin.BEGINNING)
-_ARCHIVES = (b"PK\3\4", b"ustar", b"!<arch>\n")
-_USTAR_AT = 257
+_MOST_STREAMS = 1 << 12
+"""Maximum places of one file that are checked for a compressed stream; beyond, the next is taken for one."""
 
 
-def _packed(window: Window, budget: Budget) -> int:
-    """Offset of an embedded archive or compressed stream, verified beyond its magic; -1 if there is none."""
-    for magic in (*codecs.MAGICS, *_ARCHIVES):
-        at = -1
-        while (at := window.find(magic, at + 1)) >= 0:
-            budget.try_beginning(window.start + at)
-            begin = at - _USTAR_AT if magic == b"ustar" else at
-            head = window.copy(begin, min(window.size - begin, codecs.HEAD_BYTES), "data") if begin >= 0 else b""
-            codec = codecs.codec_of(head)
-            if codecs.begins(codec, head) if codec else _begins_archive(head[: formats.ARCHIVE_HEAD_BYTES]):
-                return begin
-    return -1
-
-
-def _begins_archive(head: bytes) -> bool:
-    match formats.kind(head):
-        case "zip":
-            return head[4:5] < b"\x40" and head[5:6] == b"\0" and head[26:28] != b"\0\0"
-        case "library":
-            return head[66:68] == b"`\n"
-        case "tar":
-            return formats.has_tar_checksum(head)
-    return False
+def _packed(window: Window) -> int:
+    """Offset of a compressed stream, verified beyond its magic, or of a zip archive; -1 if there is none."""
+    for magic in codecs.MAGICS:
+        at, number = window.find(magic), 0
+        while at >= 0:
+            head = window.copy(at, min(window.size - at, codecs.HEAD_BYTES), "data")
+            codec, number = codecs.codec_of(head), number + 1
+            if number > _MOST_STREAMS or (codec is not None and codecs.begins(codec, head)):
+                return at
+            at = window.find(magic, at + 1)
+    return max(0, window.find(b"PK\3\4")) if archive.ends_as_zip(window) else -1
 
 
 def _cubin(beginning: Window, budget: Budget, place: Place) -> Window | None:

@@ -240,37 +240,39 @@ class Cubin:
     def check(self) -> None:
         """Raise :class:`DamageError` if required data is missing or damaged: names, the code of each function symbol,
         the attributes of the module and of each kernel, or a kernel's constant bank."""
-        elf, sections = self.elf, self._sections
+        for what in self._faults():
+            raise DamageError(what, self.elf.window.start)
+
+    def _faults(self) -> Iterator[str]:
+        elf, sections, symbols = self.elf, self._sections, self.symbols
         if elf.type not in _TYPES:
-            raise DamageError(f"a cubin of ELF type {elf.type}", elf.window.start)
+            yield f"a cubin of ELF type {elf.type}"
         if not _are_names(elf.pool) or not all(name.startswith(b".") for name in elf.names[1:]):
-            raise DamageError("sections with damaged names", elf.window.start)
-        symbols = self.symbols
+            yield "sections with damaged names"
         owners = {section: symbols.of_function(section) for section in sections.text}
         titles = {section: symbols.name(owner.name) for section, owner in owners.items() if owner is not None}
         names = [titles.get(section) or self._named_by(section) for section in sections.text]
         names += (symbols.name(place) for each in symbols.inner.values() for _, place in each)
         if not _are_functions(b"\0".join((b"", *names))):
-            raise DamageError("functions with damaged names", elf.window.start)
+            yield "functions with damaged names"
         homes = {symbol.section for symbol in symbols.functions if symbol.section > 0}
         if lost := len(homes.difference(sections.text)):
-            raise DamageError(f"{lost} functions in its symbol table have no code", elf.window.start)
+            yield f"{lost} functions in its symbol table have no code"
         if sections.text and self._module is None:
-            raise DamageError("a cubin without attributes", elf.window.start)
-        for section, title in titles.items():
-            if elf.names[section] != CODE + title:
-                raise DamageError(f"a function whose name does not match its section {section}", elf.window.start)
+            yield "a cubin without attributes"
+        if wrong := [section for section, title in titles.items() if elf.names[section] != CODE + title]:
+            yield f"a function whose name does not match its section {wrong[0]}"
         without = symbols.kernels.difference(sections.infos)
         if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
             without = {each for each in without if self._takes_parameters(each)}
-        if lost := len(without):
-            raise DamageError(f"{lost} kernels without attributes", elf.window.start)
+        if without:
+            yield f"{len(without)} kernels without attributes"
         banks = sections.banks
         if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
-            raise DamageError("sections of functions with damaged names", elf.window.start)
+            yield "sections of functions with damaged names"
         with_parameters = {section for section, each in banks.items() for bank, _ in each if bank == 0}
         if lost := len(symbols.kernels - with_parameters):
-            raise DamageError(f"{lost} kernels without a constant bank for parameters", elf.window.start)
+            yield f"{lost} kernels without a constant bank for parameters"
 
     def info_of(self, function: Function) -> FunctionInfo:
         """Attributes of one function."""

@@ -5,19 +5,16 @@ u16 header bytes (16), u64 bytes of entries``; an entry ``u16 kind, u16 version 
 u64 stored bytes, u32 compressed bytes, u32 offset of the options, u16 minor, u16 major, u32 arch, u32 offset and u32
 length of the identifier, u64 flags, u64 zero, u64 plain bytes``; offsets count from the entry's beginning.
 
-``fatbinary -concat`` (13.5) joins several entries into one of kind 0x100, compressed as a whole: its header is followed
-by ``u32 count, u32 bytes`` and that many entries as above, with offset and size of their plain bytes in place of header
-and stored bytes.
+``fatbinary -concat`` (13.5) joins several entries into one of kind 0x100; no library has one, and it is not opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
-from spillscan.reading.binary.window import Budget, DamageError, Window
+from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 
 MAGIC = b"\x50\xed\x55\xba"
 BEGINNING = MAGIC + b"\1\0\x10\0"
@@ -29,26 +26,10 @@ ACCELERATED, FAMILY = 0x100000, 0x200000
 HEADER_BYTES = 16
 ENTRY_BYTES = 64
 _ENTRY = "HHIQIIHHIIIQQQ"
-_INNER = "HHIIIIIHHIIIQQQ"
 _LONGEST_HEADER = 1 << 16
 _LONGEST_IDENTIFIER = 4096
 _HEAD_BYTES = 1 << 18
 """Compressed bytes that suffice for the first plain ones: more than a zstd block."""
-
-
-class Stored(Struct, frozen=True):
-    """Bytes as stored."""
-
-    window: Window
-    flags: int
-    """Compression and other flags."""
-    plain_bytes: int
-    """Claimed size after decompression."""
-
-    @property
-    def compressed(self) -> bool:
-        """Whether they are compressed, so that :func:`image` makes a copy."""
-        return bool(self.flags & (LZ4 | ZSTD))
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -59,24 +40,22 @@ class Entry(Struct, frozen=True, kw_only=True):
     arch: int
     """Number of the architecture, without its letter: 90."""
     flags: int
-    """Letter of the architecture, and other flags."""
+    """Letter of the architecture, compression, and other flags."""
     identifier: str
     """Source that it was compiled from; empty without ``-lineinfo``."""
     container: int
     """Offset of its fat binary in the buffer."""
     header: Window
-    """Header before its bytes; joined entries share one."""
-    packed: Stored
-    """Stored bytes that contain its own."""
-    offset: int = 0
-    """Offset of its bytes in the decompressed ones."""
+    """Header before its bytes."""
+    stored: Window
+    """Bytes as stored."""
     plain_bytes: int
     """Claimed size after decompression."""
 
     @property
-    def stored(self) -> Window:
-        """Bytes as stored, which joined entries share."""
-        return self.packed.window
+    def compressed(self) -> bool:
+        """Whether it is compressed, so that :func:`image` makes a copy."""
+        return bool(self.flags & (LZ4 | ZSTD))
 
     @property
     def target(self) -> str:
@@ -140,9 +119,9 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
         except DamageError as damage:
             yield damage
             return
-        whole, head = Stored(Window(data.buffer, data.start, packed), flags, plain), body.part(at, header, "header")
+        head = body.part(at, header, "header")
         if kind == _JOINED:
-            yield from _joined(head, whole, container)
+            yield UnopenedError("not opened: entries joined by fatbinary -concat", body.start + at)
         elif kind not in (PTX, CUBIN, LTO_IR):
             yield DamageError(f"fat binary entry of unknown kind {kind:#x}", body.start + at)
         else:
@@ -153,38 +132,10 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
                 identifier=_identifier(head, name, length),
                 container=container,
                 header=head,
-                packed=whole,
+                stored=Window(data.buffer, data.start, packed),
                 plain_bytes=plain,
             )
         at += header + stored
-
-
-def _joined(head: Window, whole: Stored, container: int) -> Iterator[Entry | DamageError]:
-    """Entries that are compressed together."""
-    try:
-        count, size = head.unpack("II", ENTRY_BYTES, "joined entries")
-        if size != 8 + count * ENTRY_BYTES or ENTRY_BYTES + size > head.size:
-            raise DamageError(f"{count} joined entries in {size} bytes", head.start)
-    except DamageError as damage:
-        yield damage
-        return
-    for number in range(count):
-        at = ENTRY_BYTES + 8 + number * ENTRY_BYTES
-        kind, version, offset, bytes_, _, _, _, _, _, arch, _, _, flags, _, _ = head.unpack(_INNER, at, "joined entry")
-        if version != 0x101 or kind not in (PTX, CUBIN, LTO_IR) or offset + bytes_ > whole.plain_bytes:
-            yield DamageError(f"joined entry of unknown kind {kind:#x} or version {version:#x}", head.start + at)
-            continue
-        yield Entry(
-            kind=kind,
-            arch=arch,
-            flags=flags,
-            identifier="",
-            container=container,
-            header=head,
-            packed=whole,
-            offset=offset,
-            plain_bytes=bytes_,
-        )
 
 
 def _identifier(head: Window, name: int, length: int) -> str:
@@ -194,46 +145,36 @@ def _identifier(head: Window, name: int, length: int) -> str:
 
 def claim(entry: Entry, budget: Budget) -> None:
     """Charge an entry's decompressed size to the budget. Raises :class:`DamageError`."""
-    if entry.packed.compressed:
+    if entry.compressed:
         budget.take(entry.plain_bytes, entry.stored.size, entry.stored.start)
 
 
 def head(entry: Entry, size: int) -> bytes:
     """First bytes of an entry, at most ``size``; only zstd needs no more than these. Raises :class:`DamageError`."""
-    stored, packed = entry.stored, entry.packed
-    if packed.flags & ZSTD and packed.plain_bytes == entry.plain_bytes:
-        return _decompressed(packed, stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry"), size)
+    if entry.flags & ZSTD:
+        stored = entry.stored
+        return _decompressed(entry, stored.view(0, min(stored.size, _HEAD_BYTES), "fat binary entry"), size)
     plain = image(entry)
     return plain.copy(0, min(size, plain.size), "fat binary entry")
 
 
 def image(entry: Entry) -> Window:
     """An entry's bytes. Raises :class:`DamageError`. Call :func:`claim` first: no limit is checked here."""
-    packed = entry.packed
-    if packed.plain_bytes == entry.plain_bytes:
-        return _plain(packed)
-    return _plain_of_several(packed).part(entry.offset, entry.plain_bytes, "joined entry")
-
-
-def _plain(packed: Stored) -> Window:
-    if not packed.compressed:
-        return packed.window
-    plain = _decompressed(packed, packed.window.whole, packed.plain_bytes + 1)
-    if len(plain) != packed.plain_bytes:
-        what = f"fat binary entry of {packed.plain_bytes} bytes decompresses to {len(plain)}"
-        raise DamageError(what, packed.window.start)
+    if not entry.compressed:
+        return entry.stored
+    plain = _decompressed(entry, entry.stored.whole, entry.plain_bytes + 1)
+    if len(plain) != entry.plain_bytes:
+        what = f"fat binary entry of {entry.plain_bytes} bytes decompresses to {len(plain)}"
+        raise DamageError(what, entry.stored.start)
     return Window(plain)
 
 
-_plain_of_several = lru_cache(maxsize=1)(_plain)
-
-
-def _decompressed(packed: Stored, data: memoryview, most: int) -> bytes:
+def _decompressed(entry: Entry, data: memoryview, most: int) -> bytes:
     """At most ``most`` bytes of ``data``, decompressed; LZ4 gives all. Raises :class:`DamageError`."""
     try:
-        return _lz4(data, packed.plain_bytes) if packed.flags & LZ4 else _zstd(data, most)
+        return _lz4(data, entry.plain_bytes) if entry.flags & LZ4 else _zstd(data, most)
     except ValueError as error:
-        raise DamageError(f"fat binary entry cannot be decompressed: {error}", packed.window.start) from error
+        raise DamageError(f"fat binary entry cannot be decompressed: {error}", entry.stored.start) from error
 
 
 def _lz4(data: memoryview, size: int) -> bytes:

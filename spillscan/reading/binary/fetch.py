@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spillscan.output.errors import InputError
 
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from spillscan.reading.binary.cubin import Cubin, Function
     from spillscan.reading.binary.pressure import Pressure
 
-
-def _pressure(cubin: Cubin, function: Function) -> Pressure | None:
-    """Live registers of a function; ``None`` if its architecture has no table."""
-    from spillscan.reading.binary.pressure import pressures
-
-    return next((found for _, found in pressures(cubin, lambda each: each.section == function.section)), None)
+_T = TypeVar("_T")
 
 
 def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
@@ -65,17 +60,37 @@ def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tu
             yield from together.values()
 
 
+def _by_kernel(
+    kernels: Iterable[Kernel], read: Callable[[Cubin, Function], _T | None], *, inner: bool = False
+) -> dict[int, _T]:
+    """Results of ``read`` that are not ``None``, by the kernel's ``id``; each function is read once."""
+    found: dict[int, _T] = {}
+    for same, cubin, function in _functions(kernels, inner=inner):
+        new = [id(kernel) for kernel in same if id(kernel) not in found]
+        if new and function.code.size and (result := read(cubin, function)) is not None:
+            found |= dict.fromkeys(new, result)
+    return found
+
+
 def texts_of(kernels: Iterable[Kernel]) -> dict[int, CodeText]:
     """Code of kernels, from their snapshot or binary, by the kernel's ``id``."""
     from spillscan.reading.binary.references import text_of
 
     kernels = list(kernels)
     found = {id(each): each.sass.text for each in kernels if each.sass is not None and each.sass.text is not None}
-    for same, cubin, function in _functions(each for each in kernels if id(each) not in found):
-        wanted = [each for each in same if id(each) not in found]
-        if wanted and function.code.size:
-            found |= dict.fromkeys(map(id, wanted), text_of(cubin, function))
-    return found
+    return found | _by_kernel((each for each in kernels if id(each) not in found), text_of)
+
+
+def _pressure(cubin: Cubin, function: Function) -> Pressure | None:
+    """Live registers of a function; ``None`` if its architecture has no table."""
+    from spillscan.reading.binary.pressure import pressures
+
+    return next((found for _, found in pressures(cubin, lambda each: each.section == function.section)), None)
+
+
+def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
+    """Live registers, by the kernel's ``id``, if its architecture has a table."""
+    return _by_kernel(kernels, _pressure)
 
 
 def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
@@ -83,21 +98,9 @@ def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, 
     kernel's code they are the whole kernel's."""
     from spillscan.reading.binary.references import text_of
 
-    live: dict[int, Pressure] = {}
-    texts: dict[int, CodeText] = {}
-    for same, cubin, function in _functions(kernels, inner=True):
-        for kernel in (each for each in same if id(each) not in live):
-            pressure = _pressure(cubin, function)
-            if pressure is not None:
-                live[id(kernel)], texts[id(kernel)] = pressure, text_of(cubin, function)
-    return live, texts
+    def both(cubin: Cubin, function: Function) -> tuple[Pressure, CodeText] | None:
+        pressure = _pressure(cubin, function)
+        return None if pressure is None else (pressure, text_of(cubin, function))
 
-
-def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
-    """Live registers, by the kernel's ``id``, if its architecture has a table."""
-    found: dict[int, Pressure] = {}
-    for same, cubin, function in _functions(kernels):
-        new = [id(kernel) for kernel in same if id(kernel) not in found]
-        if new and (pressure := _pressure(cubin, function)) is not None:
-            found |= dict.fromkeys(new, pressure)
-    return found
+    found = _by_kernel(kernels, both, inner=True)
+    return {key: pressure for key, (pressure, _) in found.items()}, {key: text for key, (_, text) in found.items()}

@@ -132,26 +132,22 @@ class Repeats:
     """Members of one file by content. Only members of equal size are compared, by digest."""
 
     def __init__(self) -> None:
-        self._members: dict[int, list[Member]] = {}
-        """By size, those without a digest yet."""
-        self._digests: dict[int, set[bytes]] = {}
+        self._undigested: dict[int, list[Member]] = {}
+        """By size."""
+        self._digests: set[bytes] = set()
 
     def add(self, member: Member) -> None:
         """Remember a member."""
-        self._members.setdefault(member.plain_bytes, []).append(member)
+        self._undigested.setdefault(member.plain_bytes, []).append(member)
 
     def holds(self, member: Member) -> bool:
         """Whether an earlier member has the same bytes; remembers this one."""
-        size = member.plain_bytes
-        if size not in self._members and size not in self._digests:
+        if member.plain_bytes not in self._undigested:
             self.add(member)
             return False
-        known = self._digests.setdefault(size, set())
-        known.update(map(self._digest, self._members.pop(size, ())))
-        digest = self._digest(member)
-        repeated = digest in known
-        known.add(digest)
-        return repeated
+        self._digests.update(map(self._digest, self._undigested[member.plain_bytes]))
+        self._undigested[member.plain_bytes] = [member]
+        return self._digest(member) in self._digests
 
     def _digest(self, member: Member) -> bytes:
         """Digest of a member's bytes; of its damage if it cannot be decompressed."""

@@ -21,25 +21,16 @@ from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
-from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
+from spillscan.reading.machine.instruction import FILES, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Bits of stall count, yield, scoreboards and operand reuse: the schedule, not the operation."""
-_SCOREBOARDS = (1 << 122) - (1 << 110)
-_SETS, _WAITS, _NO_SCOREBOARD = (110, 113), 116, 7
-"""Lowest bits of the write and read scoreboards and of the wait mask; number for no scoreboard."""
 MOST_BYTES = 64 << 20
 """Maximum code bytes of one function; packed code beyond it is ignored."""
 _RETURN = 0x950
 """Opcode of RET."""
-_BARRIERS: dict[int, tuple[bool, ...]] = {MEET: (True,), 0x941: (False,), 0x942: (False, True)}
-"""BSSY, BSYNC, BREAK: whether they read or write (``True``) the convergence barrier that they name."""
-_BARRIER = 16
 _GUARD = 12
-_OF_PREDICATES = {0x803: False, 0x804: True}
-"""P2R and R2P with a constant mask of predicates: whether they write these."""
-_SET_OF_PREDICATES, _MASK_OF_PREDICATES = 32, 0x7F
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
 _MEETING = (1 << 30) - 1 << 34
 _LOW_BYTE = 0xFF << 16
@@ -86,15 +77,6 @@ class Code:
             yield [field for fields in found for field in fields or ()], self.complete and None not in found
 
     @cached_property
-    def _register_bits(self) -> int:
-        """All bits that may contain a register number."""
-        bits = 15 << _BARRIER | 15 << _GUARD
-        for file in self._files:
-            for field in file.every_field():
-                bits |= (1 << field.width) - 1 << field.at
-        return bits
-
-    @cached_property
     def instructions(self) -> list[Instruction]:
         """All instructions, decoded."""
         targets = dict(zip(*(column.tolist() for column in self._code.branches()), strict=True))
@@ -104,49 +86,30 @@ class Code:
             references.setdefault(offset // INSTRUCTION, []).append(f"{offset % INSTRUCTION} {what}")
         found = []
         for row, (word, (fields, known)) in enumerate(zip(self._words, self.fields(), strict=True)):
-            name, opcode = self.names[row], word & 0xFFF
-            reference = "; ".join(references.get(row, ()))
-            somewhere = 0 if known else self._register_bits
-            sides: tuple[list[int], list[int]] = [], []
-            mask, guard = _WHOLE, None
+            opcode, mask, guard = word & 0xFFF, _WHOLE, None
+            named: list[int] = []
             for field in fields:
                 none = (1 << field.width) - 1
                 number, first = word >> field.at & none, 256 * field.file
                 mask &= ~(none << field.at)
                 steps = [step for step in range(field.shape.bit_length()) if field.shape >> step & 1]
-                sides[field.writes].extend(
-                    [-1 - field.file] * len(steps)
-                    if number == none
-                    else [first + number + step for step in steps if number + step < none]
-                )
+                if number == none:
+                    named += [-1 - field.file] * len(steps)
+                else:
+                    named += [first + number + step for step in steps if number + step < none]
                 if field.at == _GUARD and not field.writes and number != none:
                     guard = first + number
-            if opcode in _OF_PREDICATES:
-                some = word >> _SET_OF_PREDICATES & _MASK_OF_PREDICATES
-                sides[_OF_PREDICATES[opcode]].extend(256 + each for each in range(7) if some >> each & 1)
-            if opcode in _BARRIERS:
-                mask &= ~(15 << _BARRIER)
-                for writes in _BARRIERS[opcode]:
-                    sides[writes].append(BARRIERS + (word >> _BARRIER & 15))
             goes = _MEETING if opcode == MEET else (_TARGET | low_byte) if opcode in (*BRANCHES, _RETURN) else 0
-            numbers = (word >> at & 7 for at in _SETS)
-            scoreboards = (-1 if each == _NO_SCOREBOARD else SCOREBOARDS + each for each in numbers)
+            reference = "; ".join(references.get(row, ()))
             found.append(
                 Instruction(
-                    name,
+                    self.names[row],
                     word,
-                    rest=word & mask & ~_SCOREBOARDS & ~somewhere,
+                    rest=word & mask,
                     key=(word & mask & ~_CONTROL & ~goes, _NUMBER.sub("", reference)),
                     reference=reference,
-                    read=tuple(sides[0]),
-                    written=tuple(sides[1]),
-                    names=(
-                        *sides[0],
-                        *sides[1],
-                        *scoreboards,
-                    ),
-                    waits=word >> _WAITS & 63,
-                    known=known and (opcode in _OF_PREDICATES or name not in ("P2R", "R2P")),
+                    registers=tuple(named),
+                    known=known,
                     target=targets.get(row),
                     guard=guard,
                 )

@@ -124,23 +124,27 @@ class _Issues:
     def rest(self) -> Iterator[Issue]:
         """Issues for the counts, after the file was read."""
         for arch, number in self._ranked("unknown-arch"):
-            message = (
-                f"machine code not analyzed for {arch}: {count(number, 'function')} without opcode counts and spills"
-            )
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
-            of_others = "`cuobjdump -sass FILE | spillscan scan -` counts them"
-            message += f"; {of_others if target >= FIRST_IN_DUMPS else 'a ptxas -v log reports their spills'}"
-            yield issue_of("unknown-arch", message, "warning", self._origin)
+            other = "`cuobjdump -sass FILE | spillscan scan -` counts them"
+            yield self._issue(
+                "unknown-arch",
+                "warning",
+                f"machine code not analyzed for {arch}: {count(number, 'function')} without opcode counts and spills; "
+                f"{other if target >= FIRST_IN_DUMPS else 'a ptxas -v log reports their spills'}",
+            )
         for arch, number in self._ranked("unknown-opcode"):
-            message = f"{count(number, 'instruction')} of {arch} with unknown opcodes"
-            yield issue_of("unknown-opcode", message, "note", self._origin)
+            yield self._issue(
+                "unknown-opcode", "note", f"{count(number, 'instruction')} of {arch} with unknown opcodes"
+            )
         for what, number in self._ranked("damaged-lines"):
             message = f"{what}: {count(number, 'cubin')} without all their source lines"
-            yield issue_of("damaged-lines", message, "warning", self._origin)
-        if self._codes.total() > _MANY:
-            for code, what in _COUNTED.items():
-                if number := self._codes[code]:
-                    yield issue_of(code, f"{number:,} {what}; {_MANY} are shown", "error", self._origin)
+            yield self._issue("damaged-lines", "warning", message)
+        for code, what in _COUNTED.items() if self._codes.total() > _MANY else ():
+            if number := self._codes[code]:
+                yield self._issue(code, "error", f"{number:,} {what}; {_MANY} are shown")
+
+    def _issue(self, code: str, severity: Severity, message: str) -> Issue:
+        return issue_of(code, message, severity, self._origin)
 
     def _ranked(self, code: str) -> Iterator[tuple[str, int]]:
         """Counts by subject; if there are too many, the last one sums up all the others."""

@@ -49,12 +49,6 @@ class Registers:
         mask, classes = self._classes.get(word & _OPCODE_BITS, (0, {}))
         return classes.get(word & mask)
 
-    def every_field(self) -> Iterator[Field]:
-        """Fields of all instructions."""
-        for _, classes in self._classes.values():
-            for fields in classes.values():
-                yield from fields
-
     def effects(self, words: Iterable[int]) -> Effects:
         """Registers read and written by each instruction."""
         effects = Effects([], [], [], [])

@@ -1,8 +1,8 @@
 """Bytes of a file by architecture, section, kernel and source of its GPU code, as stored and unpacked.
 
-Entries that are compressed together share their stored bytes in proportion to the unpacked ones, and so do all bytes of
-a compressed file. Bytes other than GPU code are one sum per file with GPU code, and one for the rest of the input, so
-that the stored sums add up to its size.
+All parts of what is compressed as a whole share its stored bytes in proportion to the unpacked ones. Bytes other than
+GPU code are one sum per file with GPU code, and one for the rest of the input, so that the stored sums add up to its
+size.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from spillscan.reading.binary import containers, elf
@@ -138,14 +139,6 @@ def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = 
     return weight
 
 
-class _Stored(NamedTuple):
-    """Bytes of a file that one or more members share."""
-
-    size: int
-    """Unpacked."""
-    sums: Counter[Key]
-
-
 class _Sizer:
     """Adds the sizes of files to a weight."""
 
@@ -155,21 +148,20 @@ class _Sizer:
 
     def add(self, file: Window, members: Iterable[Member]) -> None:
         """Add the members of one file, and the rest of it as one sum."""
-        parts: dict[tuple[int, int], _Stored] = {}
+        parts: dict[tuple[int, int], tuple[int, Counter[Key]]] = {}  # unpacked size, and sizes by key
         name, density = "", 1.0
         for member in members:
-            place, raw, entry = member.place, member.raw, member.stored
+            place, raw = member.place, member.raw
             name, density = " > ".join(place.members), place.density
-            size = entry.size if isinstance(entry, Window) else entry.packed.plain_bytes
-            part = parts.setdefault((raw.start, raw.end), _Stored(size, Counter()))
             try:
-                part.sums.update(self._sizes(member, name))
+                sums = self._sizes(member, name)
             except DamageError as error:
                 self._weight.damages.append(Damage(error, place))
-                part.sums[Key(member=name, section=DAMAGED)] += member.plain_bytes
+                sums = Counter({Key(member=name, section=DAMAGED): member.plain_bytes})
+            parts.setdefault((raw.start, raw.end), (member.plain_bytes, sums))
             self._pages.leave(raw.buffer, raw.start)
         end = taken = 0
-        for (begin, stop), (size, sums) in sorted(parts.items()):
+        for (begin, stop), (size, sums) in sorted(parts.items(), key=itemgetter(0)):
             if begin < end:
                 continue  # overlapping bytes count once
             end, taken = stop, taken + stop - begin

@@ -1,13 +1,12 @@
 """Bounds-checked access to untrusted files: offsets and sizes are checked before use, and expansion is limited.
 
 A window is a part of a file's bytes; reads outside of it fail. Limits bound decompressed bytes and the nesting of
-containers. A mapped file is searched by the C library, and pages already read are released: without that, a large file
-would count fully as memory of this process.
+containers. Pages of a mapped file that were read are released: without that, a large file would count fully as memory
+of this process.
 """
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import struct
 from bisect import bisect
@@ -25,44 +24,20 @@ from spillscan.reading.inputs.source import Mapped
 Buffer = bytes | bytearray | mmap.mmap
 """Data of a file. An mmap is searched and sliced without copying the rest."""
 
-_MANY_BYTES = 1 << 16
-
 
 def find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
     """First position of ``text``, which is not all zeros, in ``buffer[begin:end]``; -1 if there is none."""
     if not isinstance(buffer, Mapped):
-        return _find(buffer, text, begin, end)
+        return buffer.find(text, begin, end)
     ranges, more = buffer.stored, len(text)
     for index in range(bisect(ranges, begin - more, key=lambda each: each[1]), len(ranges)):
         first, last = ranges[index]
         if first >= end:
             break
-        at = _find(buffer, text, max(begin, first - more), min(end, last + more))
+        at = buffer.find(text, max(begin, first - more), min(end, last + more))
         if at >= 0:
             return at
     return -1
-
-
-def _find(buffer: Buffer, text: bytes, begin: int, end: int) -> int:
-    if end - begin >= _MANY_BYTES and (memmem := _memmem()) is not None:
-        first = np.frombuffer(buffer, np.uint8, end - begin, begin).ctypes.data
-        at = memmem(first, end - begin, text, len(text))
-        return -1 if at is None else int(at) - first + begin
-    return buffer.find(text, begin, end)
-
-
-@cache
-def _memmem() -> Any:
-    """The C library's ``memmem``, because ``mmap.find`` compares byte by byte; ``None`` if unavailable."""
-    try:
-        memmem = ctypes.CDLL(None).memmem
-    except (AttributeError, OSError, TypeError):  # Windows
-        return None
-    memmem.restype, memmem.argtypes = (
-        ctypes.c_void_p,
-        (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t),
-    )
-    return memmem
 
 
 _STEP_BYTES = 16 << 20
@@ -192,8 +167,6 @@ def _structure(form: str) -> struct.Struct:
 
 
 MIB = 1 << 20
-_MOST_BEGINNINGS = 1 << 16
-"""Maximum number of places in one input that are checked for the beginning of packed data."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -228,7 +201,6 @@ class Budget:
         self.limits = limits
         self._left = min(limits.total_bytes, limits.free_bytes + limits.ratio * input_bytes)
         self._members = limits.members
-        self._beginnings = _MOST_BEGINNINGS
         self._met: set[str] = set()
 
     def room(self, stored: int, offset: int) -> int:
@@ -254,13 +226,6 @@ class Budget:
         known = error.key in self._met
         self._met.add(error.key)
         return not known
-
-    def try_beginning(self, offset: int) -> None:
-        """Count a place that may be the beginning of packed data; raises :class:`LimitError` if there are too many."""
-        self._beginnings -= 1
-        if self._beginnings < 0:
-            what = f"more than {_MOST_BEGINNINGS} offsets look like the start of packed data"
-            raise LimitError(what, "beginnings", offset)
 
     def take(self, size: int, stored: int, offset: int) -> None:
         """Charge a member of ``size`` bytes; raises :class:`LimitError` if that is too much."""

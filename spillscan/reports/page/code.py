@@ -16,7 +16,7 @@ from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
-from spillscan.reading.machine.liveness import INSTRUCTION
+from spillscan.reading.machine.liveness import INSTRUCTION, STACK_POINTER
 from spillscan.reports.page.columns import Texts, letter
 
 POINTS = 400
@@ -123,7 +123,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
         "places": numbered,
         **dict(zip(("op", "live", "depth", "place", "kind", "slot"), columns, strict=True)),
         "slots": [printable(slot.name, _LONGEST_PLACE) for slot in slots],
-        "defined": _defined(code, local.accesses) if code else [],
+        "defined": _defined(held, local.accesses) if code else [],
         "more": len(held.sources) - len(shown),
         "files": [
             [printable(_name_of(file), _LONGEST_PLACE), list(_file(found, sources.get(file)))]
@@ -160,16 +160,16 @@ def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[li
         yield [line, round(found.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
 
 
-def _defined(code: Code, accesses: Iterable[LocalAccess]) -> list[list[int]]:
+def _defined(held: Pressure, accesses: Iterable[LocalAccess]) -> list[list[int]]:
     """``[row of a spill store, row of the last instruction before it that writes the stored value]``."""
     found = []
+    read, written = held.effects.read, held.effects.written
     for access in accesses:
         row = access.address // INSTRUCTION
-        if access.kind != "spill" or not access.store or row >= code.rows:
+        if access.kind != "spill" or not access.store or row >= len(read):
             continue
-        stored = {each for each in code.instructions[row].read if each > 1}  # R1 is the stack pointer
-        above = (at for at in range(row - 1, -1, -1) if stored & set(code.instructions[at].written))
-        if (at := next(above, None)) is not None:
+        stored = read[row] & ~(1 << STACK_POINTER)
+        if (at := next((at for at in range(row - 1, -1, -1) if stored & written[at]), None)) is not None:
             found.append([row, at])
     return found
 

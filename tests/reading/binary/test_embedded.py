@@ -24,7 +24,6 @@ from spillscan.reading.binary import images, records
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.window import Window
 from spillscan.reading.inputs import formats
-from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.formats import GPU_CODE, kind_of_binary
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import FOLDER, extract, scanned, stored, without_place
@@ -149,34 +148,11 @@ def test_which_architecture_an_old_cubin_is_for() -> None:
     assert {function.arch for function in scanned(bytes(data))[0]} == {"sm_52"}
 
 
-def joined(parts: list[tuple[int, int, int]], plain: bytes, version: int = 0x101, kind: int = 2) -> bytes:
-    """``fatbinary -concat``: one entry that holds several, each (offset, size, architecture)."""
-    packed = zstd().compress(plain)
-    inner = b"".join(
-        struct.pack("<HHIIIIIHHIIIQQQ", kind, version, offset, size, 0, 0, 0, 8, 1, arch, 0, 0, 0x11, 0, 0)
-        for offset, size, arch in parts
-    )
-    sizes = 64 + 8 + len(inner), len(packed), len(packed), 64
-    head = struct.pack("<HHIQIIHHIIIQQQ", 0x100, 0x101, *sizes, 1, 0, 0, 0, 0, 0x8011, 0, len(plain))
-    return fat(head + struct.pack("<II", len(parts), 8 + len(inner)) + inner + packed)
-
-
-def test_entries_that_are_compressed_together() -> None:
-    data = joined([(0, len(TINY), 80), (len(TINY), len(OLD), 52)], TINY + OLD)
-    found, issues = scanned(data)
-    assert not issues
-    assert {function.arch for function in found} == {"sm_80", "sm_52"}
-    assert extract(data, 1) == OLD
-
-
-@pytest.mark.parametrize(
-    ("more", "size", "sound"),
-    [({}, 0, True), ({}, 1, False), ({"version": 0x102}, 0, False), ({"kind": 3}, 0, False)],
-)
-def test_what_no_entry_among_several_is(more: dict[str, int], size: int, sound: bool) -> None:
-    found, issues = scanned(joined([(len(OLD), len(TINY) + size, 80)], OLD + TINY, **more))
-    assert bool(found) is sound
-    assert [issue.code for issue in issues] == ([] if sound else ["damaged"])
+def test_joined_entries_are_named_as_not_opened() -> None:
+    """``fatbinary -concat``: one entry that holds several."""
+    found, issues = scanned(fat(entry(TINY, 80, kind=0x100), entry(TINY, 80)))
+    assert {function.arch for function in found} == {"sm_80"}
+    assert [issue.code for issue in issues] == ["unopened-member"]
 
 
 DAMAGED = {

@@ -136,7 +136,6 @@ def test_the_demand_counts_what_waits_in_slots(
 ) -> None:
     found = pressure([{*range(2, 2 + live)}] * 6)
     assert found.demand(Local(*accesses)) == expected, why  # type: ignore[arg-type]
-    assert found._replace(graph=None).demand(Local(*accesses)) is None  # type: ignore[arg-type]
 
 
 def test_what_is_fetched_again_is_what_was_read() -> None:

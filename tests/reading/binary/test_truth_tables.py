@@ -15,7 +15,7 @@ from spillscan.model import LaunchBounds, Usage
 from spillscan.model.code import SassFunction, SassStats
 from spillscan.reading.binary.attributes import FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT, FunctionInfo, of_function
 from spillscan.reading.binary.cubin import Cubin, Function
-from spillscan.reading.binary.fatbin import CUBIN, Entry, Stored
+from spillscan.reading.binary.fatbin import CUBIN, Entry
 from spillscan.reading.binary.function_records import _barriers, bounds_of, spills_of
 from spillscan.reading.binary.images import Image, Place
 from spillscan.reading.binary.records import KernelIndex
@@ -251,9 +251,8 @@ def test_callees_in_a_kernel(symbols: list[tuple[int, str]], expected: dict[int,
 
 
 def _image(file: Window, *, relocatable: bool) -> Image:
-    stored = Stored(file, 0, 0)
     entry = Entry(
-        kind=CUBIN, arch=80, flags=0, identifier="", container=0, header=file, packed=stored, plain_bytes=file.size
+        kind=CUBIN, arch=80, flags=0, identifier="", container=0, header=file, stored=file, plain_bytes=file.size
     )
     return Image(entry, Place(), file, "80", relocatable)
 

@@ -67,7 +67,7 @@ def renamed(text: CodeText, random: Random) -> CodeText | None:
         own = [(row, each) for row, (known, _) in enumerate(fields) for each in known if each.file == file]
         most = max((each.shape.bit_length() for _, each in own), default=1)
         size = 1 if file % 2 else next(each for each in (4, 8, 16, 32, 64, 128) if each >= most)
-        used = {number - 256 * file for each in code.instructions for number in each.names if number // 256 == file}
+        used = {number - 256 * file for each in code.instructions for number in each.registers if number // 256 == file}
         groups = sorted({number // size for number in used} - ({0} if file == 0 else set()))
         mixed = groups[:]
         random.shuffle(mixed)

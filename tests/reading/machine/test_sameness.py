@@ -66,7 +66,7 @@ def test_one_register_of_a_renamed_function_left_as_it_was_differs() -> None:
         if new is None or not equal(compared(text, new)):
             continue
         code, words = Code(text), words_of(new)
-        times = Counter(number for each in code.instructions for number in each.names)
+        times = Counter(number for each in code.instructions for number in each.registers)
         old = words_of(text)
         for row, (known, _) in enumerate(code.fields()):
             for each in known:
