@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-from spillscan.model import Kernel
+from spillscan.model import Kernel, Launch
 from spillscan.naming.symbol import canonical, digest
 from spillscan.output.errors import UsageError
 
@@ -81,6 +81,11 @@ class Launched(_Line, frozen=True, kw_only=True):
 
     threads_per_block: Annotated[int, Meta(ge=1, le=2**31)]
     dynamic_shared_bytes: Count | None = None
+
+    @classmethod
+    def of(cls, launch: Launch) -> Launched:
+        """Record of ``launch``."""
+        return cls(threads_per_block=launch.threads_per_block, dynamic_shared_bytes=launch.dynamic_shared_bytes)
 
 
 class Entry(_Line, frozen=True, kw_only=True):

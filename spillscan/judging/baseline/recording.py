@@ -8,19 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from spillscan.judging.baseline import file
 from spillscan.judging.baseline.comparing import Matches, by_identity, name_of, within
-from spillscan.judging.baseline.file import (
-    FORMAT,
-    METRICS,
-    Baseline,
-    Copy,
-    Entry,
-    Header,
-    Identity,
-    Launched,
-    identity_of,
-    sorted_copies,
-)
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.file import LIMITS
 from spillscan.judging.rules import measure, measures, recorded_as
@@ -34,18 +23,18 @@ LONGEST_NAME = 80
 class Recording(Struct, frozen=True, kw_only=True):
     """A new baseline, and what it leaves out."""
 
-    baseline: Baseline
+    baseline: file.Baseline
     """Baseline to be written."""
     undecided: tuple[Kernel, ...] = ()
     """Kernels that are not recorded, because the input lacks what a rule needs."""
     unmeasured: tuple[Finding, ...] = ()
     """Findings that are not recorded, because they have no values to compare later ones with."""
-    kept: tuple[Identity, ...] = ()
+    kept: tuple[file.Identity, ...] = ()
     """Kept entries of kernels that the build does not have."""
 
 
 def record(
-    build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: Baseline, policy: Policy
+    build: Build, findings: Iterable[Finding], undecided: Iterable[Kernel], old: file.Baseline, policy: Policy
 ) -> Recording:
     """``old`` updated with all kernels and findings of ``build``.
     Entries of kernels that the build does not have are kept, and so are values that the input does not report.
@@ -54,7 +43,7 @@ def record(
     groups = by_identity(build.kernels)
     unit_of = build.unit_names()
     rules, unmeasured = _values(findings, policy)
-    unsure = {identity_of(kernel): kernel for kernel in undecided}
+    unsure = {file.identity_of(kernel): kernel for kernel in undecided}
     entries = dict(old.entries)
     for identity, kernels in groups.items():
         known = entries.get(identity)
@@ -65,8 +54,9 @@ def record(
         elif not linked:
             entries.pop(identity, None)
     limits = {name: value for name in LIMITS if isinstance(value := policy.setting(name).value, int)}
+    header = file.Header(format=file.FORMAT, toolkits=build.toolkits, limits=limits)
     return Recording(
-        baseline=Baseline(entries=entries, header=Header(format=FORMAT, toolkits=build.toolkits, limits=limits)),
+        baseline=file.Baseline(entries=entries, header=header),
         undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in entries),
         unmeasured=unmeasured,
         kept=tuple(identity for identity in old.entries if identity not in groups),
@@ -91,17 +81,17 @@ def _values(findings: Iterable[Finding], policy: Policy) -> tuple[Mapping[int, _
     return rules, tuple(unmeasured)
 
 
-def _copy(kernel: Kernel, rules: _Values, known: Entry | None, number: int, policy: Policy) -> Copy:
+def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int, policy: Policy) -> file.Copy:
     """Record of ``kernel``; what the input does not report stays as ``known`` if there is one copy of it."""
     metrics = metrics_of(kernel)
     if known is not None and len(known.copies) == number == 1:
         (copy,) = known.copies
         metrics = {**copy.metrics, **metrics}
         rules = {**{rule: copy.rules[rule] for rule in _unreported(copy, kernel, policy)}, **rules}
-    return Copy(**metrics, rules=rules)
+    return file.Copy(**metrics, rules=rules)
 
 
-def _unreported(copy: Copy, kernel: Kernel, policy: Policy) -> list[str]:
+def _unreported(copy: file.Copy, kernel: Kernel, policy: Policy) -> list[str]:
     """Recorded rules that cannot be measured on ``kernel``."""
     terms = policy.terms_of(kernel)
     return [rule for rule in copy.rules if rule in measures() and measure(rule, kernel, terms) is None]
@@ -110,38 +100,36 @@ def _unreported(copy: Copy, kernel: Kernel, policy: Policy) -> list[str]:
 def metrics_of(kernel: Kernel) -> dict[str, int]:
     """Metrics of ``kernel`` to record: those reported, and if the linker decides them only after the link."""
     waits = kernel.final is False and kernel.role != "function"  # a device function's metrics are never linked
-    kept = (BY_NAME[name] for name in METRICS)
+    kept = (BY_NAME[name] for name in file.METRICS)
     said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
     return {name: value for name, value in said if value is not None}
 
 
 def _entry(
-    identity: Identity, kernels: Sequence[Kernel], copies: Sequence[Copy], units: set[str], policy: Policy
-) -> Entry:
+    identity: file.Identity, kernels: Sequence[Kernel], copies: Sequence[file.Copy], units: set[str], policy: Policy
+) -> file.Entry:
     launches = {policy.launch_of(kernel) for kernel in kernels}
     launch = launches.pop() if len(launches) == 1 else None
     name = min(map(name_of, kernels))
     name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    return Entry(
+    return file.Entry(
         **identity._asdict(),
         name=name if name.strip() else identity.symbol[:LONGEST_NAME],
         unit=units.pop() if len(units) == 1 else "",
-        launch=Launched(threads_per_block=launch.threads_per_block, dynamic_shared_bytes=launch.dynamic_shared_bytes)
-        if launch
-        else None,
-        copies=sorted_copies(copies),
+        launch=launch and file.Launched.of(launch),
+        copies=file.sorted_copies(copies),
     )
 
 
 def prune(
-    build: Build, findings: Iterable[Finding], old: Baseline, policy: Policy, archs: Sequence[str] = ()
-) -> Baseline:
+    build: Build, findings: Iterable[Finding], old: file.Baseline, policy: Policy, archs: Sequence[str] = ()
+) -> file.Baseline:
     """``old`` without obsolete records; nothing is added or raised.
     Removed are kernels that ``build`` does not have (only of ``archs``, if any), values of fixed findings, and the
     excess of values that got better.
     """
     rules, _ = _values(findings, policy)
-    copies: dict[Identity, list[Copy]] = defaultdict(list)
+    copies: dict[file.Identity, list[file.Copy]] = defaultdict(list)
     for match in Matches(old, build, policy).matches.values():
         if match.change.state != "renamed":
             lowered = _lowered(match.copy, match.kernel, rules[id(match.kernel)], policy)
@@ -149,17 +137,17 @@ def prune(
     entries = {}
     for identity, entry in old.entries.items():
         if identity in copies:
-            entries[identity] = replace(entry, copies=sorted_copies(copies[identity]))
+            entries[identity] = replace(entry, copies=file.sorted_copies(copies[identity]))
         elif archs and entry.arch not in archs:
             entries[identity] = entry
     return replace(old, entries=entries)
 
 
-def _lowered(copy: Copy, kernel: Kernel, found: _Values, policy: Policy) -> Copy:
+def _lowered(copy: file.Copy, kernel: Kernel, found: _Values, policy: Policy) -> file.Copy:
     """``copy`` with the present values, as far as none of them is worse, and without rules that find nothing now."""
     rules = {rule: copy.rules[rule] for rule in _unreported(copy, kernel, policy)}
     for rule in copy.rules.keys() & found.keys():
         rules[rule] = found[rule] if within(found[rule], copy.rules[rule]) else copy.rules[rule]
     now = {name: value for name, value in metrics_of(kernel).items() if name in copy.metrics}
     metrics = {**copy.metrics, **now} if within(now, copy.metrics) else copy.metrics
-    return Copy(**metrics, rules=rules)
+    return file.Copy(**metrics, rules=rules)

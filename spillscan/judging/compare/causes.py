@@ -68,9 +68,11 @@ class Growth:
 
     @property
     def at_peak(self) -> list[Moved]:
-        """Lines that wrote more of the registers live at the peak than before."""
+        """Lines that wrote more of the registers live at the peak than before, the largest growth first."""
         old, new = self.codes
-        return more_at_peak(old, new) if old and new else []
+        before, after = (_at_peak(old), _at_peak(new)) if old and new else ({}, {})
+        grown = [(line, before[line], registers) for line, registers in after.items() if registers > before[line]]
+        return sorted(grown, key=lambda each: each[1] - each[2])
 
     def sentences(self) -> Iterator[str]:
         """Causes, the most important first, with the peaks; unknowns last."""
@@ -157,13 +159,6 @@ def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
     local = {each.address for each in kernel.sass.local.accesses} if kernel.sass else set()
     rows = enumerate(code.sources)
     return Counter(_place(line) for row, line in rows if line is not None and row * INSTRUCTION not in local)
-
-
-def more_at_peak(old: Pressure, new: Pressure) -> list[Moved]:
-    """Lines that wrote more of the registers live at the peak than before, the largest growth first."""
-    before, after = _at_peak(old), _at_peak(new)
-    found = [(line, before[line], registers) for line, registers in after.items() if registers > before[line]]
-    return sorted(found, key=lambda each: each[1] - each[2])
 
 
 def _at_peak(code: Pressure) -> Counter[str]:

@@ -9,20 +9,8 @@ from typing import Any
 
 from msgspec import structs
 
+from spillscan.judging.policy import file
 from spillscan.judging.policy.effective import Acceptance, Layer, Override, Policy, Setting
-from spillscan.judging.policy.file import (
-    LEVELS,
-    LIMITS,
-    AcceptEntry,
-    KernelEntry,
-    LaunchEntry,
-    Limits,
-    Words,
-    keys,
-    policy_file,
-    value_of,
-    words,
-)
 from spillscan.model import Launch
 from spillscan.model.gaps import gaps
 from spillscan.model.nodes import Node, described, parse_yaml
@@ -73,7 +61,7 @@ def read(path: str) -> Layer:
 
 def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
-    found = policy_file(root)
+    found = file.policy_file(root)
     nodes: Any = root.value
     return Layer(
         settings=_settings(found, root, folder),
@@ -90,18 +78,18 @@ def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     return old, new
 
 
-def _settings(found: Limits, node: Node, folder: str = "") -> dict[str, Setting]:
+def _settings(found: file.Limits, node: Node, folder: str = "") -> dict[str, Setting]:
     """Values by key and severities by rule, each with its place."""
     nodes: Any = node.value
     settings = {
         name: Setting(_checked(name, getattr(found, name), nodes[name], folder), nodes[name].place)
-        for name in keys()
+        for name in (*file.LIMITS, *file.SETTINGS)
         if name in nodes and getattr(found, name) is not None
     }
     for rule, level in found.severity.items():
         of_rule = nodes["severity"].value[rule]
         _check_known(of_rule, "rule", rule, _rules())
-        _check_known(of_rule, "severity", level, LEVELS)
+        _check_known(of_rule, "severity", level, file.LEVELS)
         settings[rule] = Setting(level, of_rule.place)
     return settings
 
@@ -113,21 +101,21 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
 
     if name == "driver_release":
         _check_known(node, "CUDA release", value, ISA_OF_RELEASE)
-    for word in words(value) if name == "devices" else ():
+    for word in file.words(value) if name == "devices" else ():
         _check(node, device, word)
-    for word in words(value) if name == "require_archs" else ():
+    for word in file.words(value) if name == "require_archs" else ():
         if not REQUIREMENT.fullmatch(word):
             raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
-    return words(value) if name in ("devices", "require_archs") else value_of(value)
+    return file.words(value) if name in ("devices", "require_archs") else file.value_of(value)
 
 
-def _override(entry: KernelEntry, node: Node) -> Override:
+def _override(entry: file.KernelEntry, node: Node) -> Override:
     nodes: Any = node.value
     chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
         raise node.error("this entry of kernels selects nothing", "set match, arch or unit")
-    if not {*LIMITS, "severity", "launch"} & nodes.keys():
-        raise node.error("this entry sets nothing", f"set launch, severity, or a limit: {', '.join(LIMITS)}")
+    if not {*file.LIMITS, "severity", "launch"} & nodes.keys():
+        raise node.error("this entry sets nothing", f"set launch, severity, or a limit: {', '.join(file.LIMITS)}")
     settings = _settings(entry, node)
     if entry.launch is not None:
         settings["launch"] = Setting(_launch(entry.launch, nodes["launch"]), nodes["launch"].place)
@@ -135,13 +123,13 @@ def _override(entry: KernelEntry, node: Node) -> Override:
     return Override(**patterns, settings=settings, reason=entry.reason or "", origin=node.place)
 
 
-def _launch(entry: LaunchEntry, node: Node) -> Launch:
+def _launch(entry: file.LaunchEntry, node: Node) -> Launch:
     nodes: Any = node.value
     figures = {name: value for name, value in structs.asdict(entry).items() if name in nodes and name != "override"}
     return launch("override" if entry.override else "policy", **figures)
 
 
-def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
+def _acceptance(entry: file.AcceptEntry, node: Node) -> Acceptance:
     nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
         raise node.error("an entry of accept needs `rule` or `gap`", "set one of them")
@@ -154,10 +142,10 @@ def _acceptance(entry: AcceptEntry, node: Node) -> Acceptance:
     return Acceptance(**structs.asdict(entry), origin=node.place)
 
 
-def _patterns(value: Words, node: Node) -> tuple[str, ...]:
-    for pattern in words(value):
+def _patterns(value: file.Words, node: Node) -> tuple[str, ...]:
+    for pattern in file.words(value):
         _check(node, compiled, pattern)
-    return words(value)
+    return file.words(value)
 
 
 def _rules() -> Collection[str]:
@@ -217,7 +205,7 @@ def _node(name: str, text: str) -> Node:
     place = _OF_OPTION.get(name, "--set")
     if name in ("devices", "require_archs"):
         return Node([Node(word.strip(), place) for word in text.split(",")], place)
-    is_number = keys()[name].name not in ("driver_release", "baseline") and text.isascii() and text.isdecimal()
+    is_number = name not in ("driver_release", "baseline") and text.isascii() and text.isdecimal()
     return Node(int(text) if is_number and len(text) < 19 else text, place)
 
 

@@ -19,22 +19,7 @@ from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Rule, Severity, at_least
 from spillscan.output.files import modules
 
-__all__ = [
-    "Check",
-    "Found",
-    "Judgement",
-    "Terms",
-    "Undecided",
-    "all_rules",
-    "check",
-    "check_changes",
-    "checks",
-    "finding",
-    "judged",
-    "measure",
-    "measures",
-    "recorded_as",
-]
+__all__ = ["Check", "Found", "Terms", "Undecided", "finding"]
 
 
 class Demands(Protocol):

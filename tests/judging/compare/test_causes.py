@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.cli import main
-from spillscan.judging.compare.causes import Growth, Kind, more_at_peak
+from spillscan.judging.compare.causes import Growth, Kind
 from spillscan.model import Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.model.code import Maker, SassStats
 from spillscan.model.local import Group, LocalTraffic, SourceLine
@@ -103,7 +103,8 @@ def test_evidence_has_both_values_the_largest_change_first() -> None:
 
 
 def test_lines_that_wrote_more_of_the_peak() -> None:
-    assert more_at_peak(PLAIN, code([(line(5), 4), (line(6), 9), (line(5), 6)])) == [("k.cu:6", 0, 5)]
+    codes = PLAIN, code([(line(5), 4), (line(6), 9), (line(5), 6)])
+    assert Growth(kernel(), kernel(), codes).at_peak == [("k.cu:6", 0, 5)]
 
 
 def test_unknowns() -> None:
