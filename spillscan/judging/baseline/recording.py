@@ -116,7 +116,7 @@ def _entry(
         **identity._asdict(),
         name=name if name.strip() else identity.symbol[:LONGEST_NAME],
         unit=units.pop() if len(units) == 1 else "",
-        launch=launch and file.Launched.of(launch),
+        launch=file.Launched.of(launch) if launch else None,
         copies=file.sorted_copies(copies),
     )
 
