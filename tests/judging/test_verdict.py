@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from spillscan.cli import main
 from spillscan.judging import rules
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
@@ -154,25 +151,6 @@ def test_every_kind_that_hides_something_can_be_accepted() -> None:
         if hides:
             gap = Gap(code=code, message="m", hides=hides)
             assert policy(code).acceptance(gap).accepted
-
-
-def test_the_gate_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("build.log").write_text(CLEAN + LINKED)
-    assert main(["check", "build.log"]) == 2
-    printed = capsys.readouterr()
-    assert "linked" in printed.out
-    assert "[unknown-spills]" in printed.out
-    Path("cut.log").write_text(CLEAN[:-30])
-    assert main(["check", "cut.log", "--set", "max_registers=99"]) == 2
-    said = [line for line in capsys.readouterr().out.splitlines() if "incomplete:" in line]
-    assert len({line.partition("; ")[0] for line in said}) == len(said), "each gap is said once"
-    assert main(["check", "build.log", "--accept", "unknown-spills=linked", "-f", "json"]) == 0
-    (gap,) = json.loads(capsys.readouterr().out)["gaps"]
-    assert (gap["symbol"], gap["accepted"]) == ("linked", "--accept unknown-spills=linked")
-    assert main(["check", "build.log", "--set", "max_spill_bytes=none"]) == 0
 
 
 @pytest.mark.parametrize(

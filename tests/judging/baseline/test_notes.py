@@ -76,19 +76,7 @@ def test_another_toolkit_is_noted(recorded: tuple[str, ...], now: tuple[str, ...
     assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
 
 
-def test_releases_are_reported_once() -> None:
-    assert _made_by(("12.6", "", "12.6.85", "9.0", "12.6.85")).toolkits == ("9.0", "12.6.85")
-
-
 def _made_by(releases: Sequence[str]) -> Build:
     makers = [Maker(tool="ptxas", version=each, options="") for each in releases]
     codes = [SassStats(instructions=1, code_bytes=16, opcodes=(), maker=each) for each in makers]
     return build(kernel(), *(replace(kernel(f"k{number}"), sass=each) for number, each in enumerate(codes)))
-
-
-def test_a_selection_is_compared_alone(tmp_path: Path) -> None:
-    path = tmp_path / "b.jsonl"
-    run("baseline", "write", BASE, "-o", path, "--launch", "*=256")
-    for kernel_name, status in (("stage", 0), ("sums", 1)):
-        call = ("--baseline", path, "--launch", "*=256", "--kernel", kernel_name)
-        assert run("check", HEAD, *call).returncode == status

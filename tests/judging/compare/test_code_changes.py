@@ -14,7 +14,7 @@ from spillscan import scan
 from spillscan.judging.compare.code_changes import _hunks, code_changes
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Change, Kernel
-from spillscan.model.code import CodeText, Maker
+from spillscan.model.code import CodeText
 from spillscan.model.usage import LaunchBounds
 from spillscan.output.terminal import Style
 from spillscan.reading.binary import instructions
@@ -194,12 +194,3 @@ def test_notes_reach_every_report() -> None:
     assert "<details><summary>code: " in markdown
     assert len(markdown) < 65_536
     assert '"became":{' in run("diff", "--with", "code", "-f", "html", OLD, NEW).stdout.decode()
-
-
-def test_a_renamed_maker_is_no_toolkit() -> None:
-    """What does not say its toolkit moved with none."""
-    old = one(OLD, "plain")
-    assert old.sass is not None
-    silent = replace(old, sass=replace(old.sass, maker=None))
-    said = replace(old, sass=replace(old.sass, maker=Maker(tool="ptxas", version="13.0", options="")))
-    assert not any("toolkit" in line for line in lines(Build(kernels=(silent,)), Build(kernels=(said,))))

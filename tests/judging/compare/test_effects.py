@@ -30,7 +30,7 @@ from spillscan.model import (
 )
 from spillscan.model.code import SassStats
 from spillscan.model.local import LocalAccess, LocalTraffic
-from spillscan.model.metrics import METRICS, find_metric
+from spillscan.model.metrics import find_metric
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "sm_120")
@@ -354,15 +354,3 @@ def test_relocatable_registers_are_another_value() -> None:
     assert [finding.rule for finding in regressions(diff(*both, LaunchMap((parse_launch("k=256"),))))] == [
         "register-growth"
     ]
-
-
-def test_no_undecided_kernel_where_nothing_fails() -> None:
-    found = comparison(Build(kernels=(kernel(registers=None),)), Build(kernels=(kernel(),)))
-    assert undecided_changes(found.unsettled, "error")
-    assert undecided_changes(found.unsettled, "never") == []
-
-
-def test_every_value_is_named_once() -> None:
-    names = [figure.name for figure in METRICS]
-    assert len(names) == len(set(names))
-    assert len({figure.label for figure in METRICS}) == len(names)
