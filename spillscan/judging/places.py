@@ -85,7 +85,7 @@ class Tree(Struct, frozen=True, kw_only=True):
         return f"{self.web}{place.uri}{line}" if self.web and self.holds(place.path) else ""
 
 
-class Place(Struct, frozen=True, kw_only=True, eq=False):
+class Place(Struct, frozen=True, kw_only=True):
     """A file, and its line if known."""
 
     path: str
@@ -98,12 +98,6 @@ class Place(Struct, frozen=True, kw_only=True, eq=False):
     """Share of the spill cost of the spills or arrays in question; ``None`` if not computed."""
     by_name: bool = False
     """Whether the line is that of a kernel definition with this name, for lack of other information."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
-
-    def __hash__(self) -> int:
-        return hash((self.path, self.line))
 
     @property
     def uri(self) -> str:

@@ -198,7 +198,7 @@ def _worse(
         for each in judgement.undecided
         if _is_recorded(each.rule.id)
         and (id(each.kernel), each.rule.id) not in said
-        and (_is_measured(each, before[id(each.kernel)], policy) or _is_limited(each, policy))
+        and _may_be_worse(each, before[id(each.kernel)], policy)
     ]
     return worse, tuple(unknown)
 
@@ -209,15 +209,12 @@ def _is_recorded(rule: str) -> bool:
     return bool(needs) and RECORDED.issuperset(needs)
 
 
-def _is_measured(undecided: Undecided, before: Kernel | None, policy: Policy) -> bool:
+def _may_be_worse(undecided: Undecided, before: Kernel | None, policy: Policy) -> bool:
+    """Whether the value is recorded, or the user limits it."""
     rule, terms = recorded_as(undecided.rule.id), policy.terms_of(undecided.kernel)
-    return before is not None and measure(rule, before, terms) is not None
-
-
-def _is_limited(undecided: Undecided, policy: Policy) -> bool:
-    """Whether the user sets a limit of the rule for the kernel."""
-    settings = policy.said_of(undecided.kernel)
-    return any(limit.name in settings for limit in undecided.rule.limits)
+    if before is not None and measure(rule, before, terms) is not None:
+        return True
+    return any(limit.name in policy.said_of(undecided.kernel) for limit in undecided.rule.limits)
 
 
 def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:

@@ -95,6 +95,15 @@ def reported_alike(before: Kernel, after: Kernel) -> bool:
     )
 
 
+def record_of(kernel: Kernel) -> tuple[object, ...] | None:
+    """Key that is equal for kernels with the same record in a log; ``None`` if code was read.
+
+    Equal records share their usage, whose ``id`` stays theirs as long as the build lives.
+    """
+    own = kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch
+    return None if kernel.sass is not None else (id(kernel.usage), *own)
+
+
 def other_code(before: Kernel, after: Kernel) -> bool:
     """Whether the machine code of two kernels is known to differ, by its digest, else by its content."""
     from spillscan.naming.namesakes import code, digest

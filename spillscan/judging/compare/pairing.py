@@ -16,6 +16,7 @@ from spillscan.judging.compare.metrics import (
     messages,
     metrics_of,
     other_code,
+    record_of,
     reported_alike,
     same_code,
     worst_first,
@@ -179,10 +180,8 @@ class _Comparer:
 
     def _facts(self, kernel: Kernel) -> tuple[object, ...] | None:
         """Everything of a kernel that differences depend on; ``None`` if its code is known, too."""
-        if kernel.sass is not None:
-            return None
-        launch = kernel.launch, self._launches.launch_of(kernel)
-        return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, *launch
+        record = record_of(kernel)
+        return None if record is None else (*record, self._launches.launch_of(kernel))
 
 
 def _settled(kernel: Kernel) -> bool:

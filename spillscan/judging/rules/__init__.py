@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from spillscan.judging.compare.metrics import record_of
 from spillscan.judging.rules._declared import Check, Found, Measure, Terms, Undecided
 from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Rule, Severity, at_least
@@ -138,11 +139,9 @@ def _same(subject: Kernel | Change, terms: Terms) -> tuple[object, ...] | None:
         sides = [_same(side, terms) for side in (subject.before, subject.after)]
         metrics = id(subject.metrics), id(subject.unknown), id(subject.effects)
         return None if None in sides else (*sides, subject.state, *metrics)
-    bounds = subject.launch_bounds
-    if subject.sass or subject.reasons or subject.advisories or bounds or subject.dynamic_shared is not None:
-        return None
-    known = subject.key.arch, subject.role, subject.final, subject.confidence, subject.launch
-    return id(subject.usage), *known, id(terms)
+    record = record_of(subject)
+    more = subject.reasons or subject.advisories or subject.launch_bounds or subject.dynamic_shared is not None
+    return None if record is None or more else (*record, id(terms))
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:

@@ -39,11 +39,7 @@ CALLS = {
     "messages": ("diff", FIXTURES / "ptxas" / "wgmma-12.4.log", FIXTURES / "ptxas" / "wgmma-13.0.log", "--top", "4"),
     "unknown": ("diff", FIXTURES / "parallel" / "13.0" / "sequential", TORN),
     "by-arch": ("diff", *SPILLS[1:], "--by", "arch"),
-    "archs": (
-        "diff",
-        FIXTURES / "demo" / "head.log",
-        *["--by", "arch", "--metric", "resident_blocks", "--launch", "*=256"],
-    ),
+    "archs": ("diff", FIXTURES / "demo" / "head.log", "--by=arch", "--metric=resident_blocks", "--launch=*=256"),
 }
 WIDTHS = ("80", "160")
 

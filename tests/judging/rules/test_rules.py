@@ -213,20 +213,6 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
     return list(rules.check(head, policy).findings)
 
 
-def test_shared_memory_before_the_link_is_not_judged() -> None:
-    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
-    usage = Usage(registers=24, spill_store_bytes=0, spill_load_bytes=0)
-    unlinked = Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=usage, final=False)
-    (open_end,) = rules.check(Build(kernels=(unlinked,)), policy).undecided
-    assert open_end.rule.id == "shared"
-    assert "link" in open_end.reason
-    larger = replace(unlinked, usage=replace(usage, shared_bytes=2048))
-    judged = rules.check(Build(kernels=(larger,)), policy)
-    assert [finding.rule for finding in judged.findings] == ["shared"]
-    assert judged.undecided == ()
-    assert rules.measure("shared", larger, policy.terms_of(larger)) is None
-
-
 def test_a_finding_of_another_rule_hides_no_open_limit() -> None:
     policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
     sass = SassStats(
