@@ -78,11 +78,11 @@ def by_identity(kernels: Iterable[Kernel]) -> dict[Identity, list[Kernel]]:
 
 
 def _kernel(entry: Entry, copy: Copy, present: Sequence[Kernel]) -> Kernel:
-    """A record as a kernel; of the ``present`` ones, the full symbol, and whether functions are linked, are taken."""
+    """A record as a kernel; whether functions are linked is taken from the ``present`` ones."""
     unlinked = entry.function and any(each.final is False for each in present)
     metrics: dict[str, Any] = copy.metrics
     return Kernel(
-        key=KernelKey(symbol=canonical(present[0].key.symbol) if present else entry.symbol, arch=entry.arch),
+        key=KernelKey(symbol=entry.symbol, arch=entry.arch),
         role="function" if entry.function else "entry",
         usage=Usage(**metrics),
         launch=Launch(**structs.asdict(entry.launch), source="baseline") if entry.launch else None,

@@ -9,16 +9,12 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from spillscan.model import Kernel, Launch
-from spillscan.naming.symbol import canonical, digest
+from spillscan.naming.symbol import canonical
 from spillscan.output.errors import UsageError
 
 FORMAT = "spillscan-baseline 1"
 METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
 """Metrics recorded of every kernel: those that decide spills and residency."""
-LONGEST_SYMBOL = 200
-"""Longer symbols (CUTLASS has some of thousands of characters) are replaced by their start and a digest."""
-KEPT = 150
-"""Characters kept of a long symbol, so that a family's kernels stay next to each other."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 T = TypeVar("T")
 
@@ -27,7 +23,7 @@ class Identity(NamedTuple):
     """Kernel of one arch, independent of checkout and translation unit."""
 
     symbol: str
-    """Canonical symbol, shortened if it is very long."""
+    """Canonical symbol."""
     arch: str | None
     """``None`` if the log does not name it."""
     function: bool = False
@@ -36,12 +32,7 @@ class Identity(NamedTuple):
 
 def identity_of(kernel: Kernel) -> Identity:
     """Identity of ``kernel``, equal in every checkout and every translation unit that has a copy of it."""
-    return Identity(shortened(canonical(kernel.key.symbol)), kernel.key.arch, kernel.role == "function")
-
-
-def shortened(symbol: str) -> str:
-    """``symbol``, or if it is very long its start, ``~`` and a 64-bit digest of the whole."""
-    return symbol if len(symbol) <= LONGEST_SYMBOL else f"{symbol[:KEPT]}~{digest(symbol, 8)}"
+    return Identity(canonical(kernel.key.symbol), kernel.key.arch, kernel.role == "function")
 
 
 class _Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

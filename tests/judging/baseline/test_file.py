@@ -17,7 +17,6 @@ from spillscan.judging.baseline.file import (
     Header,
     Launched,
     parse,
-    shortened,
     text_of,
 )
 from spillscan.output.errors import UsageError
@@ -52,13 +51,6 @@ def test_it_reads_back(listed: list[Entry]) -> None:
     assert parse(text, "b.jsonl") == baseline
     assert len([json.loads(line) for line in text.split("\n")[:-1]]) == 1 + len(entries)
     assert text == text_of(Baseline(entries=dict(reversed(entries.items())), header=header))
-
-
-def test_long_symbols_are_shortened_and_stay_apart() -> None:
-    one, two = (f"_Z{'k' * 3000}{end}" for end in "ab")
-    assert len(shortened(one)) < 200
-    assert shortened(one) != shortened(two)
-    assert shortened("_Z1kPf") == "_Z1kPf"
 
 
 @pytest.mark.parametrize(
