@@ -50,12 +50,12 @@ def trial_data(trial: Trial | None, untried: str) -> dict[str, Any] | None:
         return None
     from spillscan.reports.sweep import point_data
 
-    curve = None if trial is None else trial.curve
+    points = trial.points if trial is not None else ()
     return {
         "missing": untried or None,
-        "for": None if curve is None or trial is None else trial.direction,
-        "toolkit": None if curve is None else curve.toolkit,
-        "points": [] if curve is None else [point_data(each) for each in curve.points],
+        "for": trial.direction if trial is not None and points else None,
+        "toolkit": trial.toolkit if trial is not None and points else None,
+        "points": [point_data(each) for each in points],
         "shared": None if trial is None or trial.shared is None else point_data(trial.shared),
         "ends_spills": None if trial is None or trial.ends is None else trial.ends.setting.source,
     }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.advice.fixes import FEWER, Goal, Need, fixes, of_occupancy, registers_needed, wanted_by
-from spillscan.advice.sweep.curves import Curve, Point
+from spillscan.advice.sweep.curves import Point
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.trials import Effects, Trial
 from spillscan.judging.rules import all_rules
@@ -124,10 +124,8 @@ def trial(
     effects: Effects = Effects(),  # noqa: B008
     toolkit: str = "13.0.88",
 ) -> Trial:
-    points = before, *steps
-    curve = Curve(symbol="k", arch="sm_90", toolkit=toolkit, input="k.cu", launch=launch(256), points=points)
     known = dict.fromkeys([each.setting for each in (*steps, shared) if each is not None], effects)
-    return Trial(curve=curve, direction=direction, shared=shared, effects=known)
+    return Trial(points=(before, *steps), toolkit=toolkit, direction=direction, shared=shared, effects=known)
 
 
 BEFORE = point(AS_IS, 64, 80, 4)

@@ -133,7 +133,15 @@ def sweep(
         with ThreadPoolExecutor(workers.processors()) as pool:
             made = list(pool.map(partial(points_at, module, chosen), settings)) if chosen else []
         for symbol, launch in chosen.items():
-            yield curve_of(module, symbol, launch, [each[symbol] for each in made])
+            points = marked([each[symbol] for each in made])
+            yield Curve(
+                input=module.unit.path,
+                symbol=symbol,
+                arch=module.arch,
+                toolkit=module.version,
+                launch=launch,
+                points=points,
+            )
 
 
 def declared(kernel: PtxKernel, arch: str) -> Kernel:
@@ -182,18 +190,6 @@ def _point(arch: str, setting: Setting, made: Compiled, kernel: Kernel | None, l
     except UsageError:
         summary = None
     return Point(setting=setting, in_ptx=made.in_ptx, kernel=kernel, summary=summary)
-
-
-def curve_of(module: Module, symbol: str, launch: Launch | None, points: Sequence[Point]) -> Curve:
-    """Curve of one kernel, with its best points marked."""
-    return Curve(
-        input=module.unit.path,
-        symbol=symbol,
-        arch=module.arch,
-        toolkit=module.version,
-        launch=launch,
-        points=marked(points),
-    )
 
 
 def marked(points: Sequence[Point]) -> tuple[Point, ...]:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, structs
 
 from spillscan.advice.sweep.compiling import Module, Workshop
-from spillscan.advice.sweep.curves import Curve, Point, curve_of, declared, points_at
+from spillscan.advice.sweep.curves import Point, declared, marked, points_at
 from spillscan.advice.sweep.proposals import no_step, refusal, spills_to_shared, steps
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.units import units
@@ -42,8 +42,10 @@ class Effects(NamedTuple):
 class Trial(Struct, frozen=True, kw_only=True):
     """Result for one kernel."""
 
-    curve: Curve | None = None
-    """Results: the kernel as built, then the tried steps, smallest first; ``None`` if nothing could be tried."""
+    points: tuple[Point, ...] = ()
+    """Results: the kernel as built, then the tried steps, smallest first; empty if nothing could be tried."""
+    toolkit: str = ""
+    """Release of ptxas; empty if nothing was compiled."""
     missing: str = ""
     """Why it could not be tried, or has no step."""
     direction: Direction = "no spills"
@@ -52,16 +54,6 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Result of spilling to shared memory, if that reduces spills to local memory."""
     effects: Mapping[Setting, Effects] = {}
     """Effects of the proposed settings."""
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Results: the kernel as built, then the steps."""
-        return self.curve.points if self.curve else ()
-
-    @property
-    def toolkit(self) -> str:
-        """Release of ptxas; empty if nothing was compiled."""
-        return self.curve.toolkit if self.curve else ""
 
     @property
     def steps(self) -> tuple[Point, ...]:
@@ -152,7 +144,8 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
         made = at(SHARED_SPILLS) if spills_to_shared(module.version, module.options) else as_is
         shared = made if made.spill_bytes is not None and made.spill_bytes < as_is.spill_bytes else None
     return Trial(
-        curve=curve_of(module, symbol, launch, points),
+        points=marked(points),
+        toolkit=module.version,
         missing=missing,
         direction="no spills" if as_is.spill_bytes else "more blocks",
         shared=shared,
