@@ -59,13 +59,13 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
 
     never = {id(each.kernel) for each in findings if each.rule == FAILS.id}
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
-    unlaunched = [kernel for kernel in kernels if policy.launch_of(kernel) is None and id(kernel) not in never]
+    judged = [(kernel, policy.terms_of(kernel)) for kernel in kernels]
+    unlaunched = [kernel for kernel, each in judged if each.launch is None and id(kernel) not in never]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
-    if any(policy.terms_of(kernel).levels.get(OTHER.id, "off") != "off" for kernel in kernels):
+    if any(each.levels.get(OTHER.id, "off") != "off" for _, each in judged):
         yield f"machine code [{OTHER.id}] (`spillscan diff --with code BASE HEAD` compares it)"
-    limited = [kernel for kernel in kernels if policy.terms_of(kernel).limit(*STACK.limits) is not None]
-    unread = [kernel for kernel in limited if kernel.sass is None]
+    unread = [kernel for kernel, each in judged if kernel.sass is None and each.limit(*STACK.limits) is not None]
     if unread:
         yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary too)"
     yield from unknown_values(build)

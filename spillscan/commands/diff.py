@@ -11,9 +11,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.commands import _answers, _baseline, _inputs, _issues, _options, _policy, _selection, _why
+from spillscan.commands import _answers, _baseline, _inputs, _issues, _options, _policy, _selection
 from spillscan.commands._selection import Selection
-from spillscan.judging.compare.code_changes import code_changes, marked
 from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
@@ -29,7 +28,6 @@ from spillscan.output.files import parse_forms
 from spillscan.output.nouns import count
 from spillscan.output.records import objects
 from spillscan.output.terminal import Style
-from spillscan.reading.binary.fetch import texts_of
 from spillscan.reports import matrix as matrix_report
 from spillscan.reports import render
 from spillscan.reports.report import Report, names_of
@@ -90,6 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.by == "arch":
         return _by_arch(arguments)
     if arguments.why:
+        from spillscan.commands import _why
+
         return _why.run(arguments)
     forms = render.check_forms(arguments.format, "diff")
     arguments.devices = ",".join(arguments.device) or None
@@ -175,8 +175,7 @@ def _report(
     found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
     code = None
     if every:
-        code = _code_changes(found, text="code-text" in arguments.also)
-        found = marked(found, code)
+        found, code = _with_code(found, text="code-text" in arguments.also)
     judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
     held = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
     if not (arguments.arch or arguments.kernel):
@@ -210,10 +209,15 @@ def _report(
     return gate.report(report, held), outcome
 
 
-def _code_changes(found: Comparison, *, text: bool) -> list[CodeChange]:
+def _with_code(found: Comparison, *, text: bool) -> tuple[Comparison, list[CodeChange]]:
+    """``found`` with the verdict on the code of each pair, and the compared code."""
+    from spillscan.judging.compare.code_changes import code_changes, marked  # these import NumPy
+    from spillscan.reading.binary.fetch import texts_of
+
     pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
     texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
-    return code_changes(pairs, texts, text=text)
+    code = code_changes(pairs, texts, text=text)
+    return marked(found, code), code
 
 
 def _same(one: Path, other: Path) -> bool:

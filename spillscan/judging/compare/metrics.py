@@ -185,7 +185,10 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
 
 def growth(change: Change, name: str) -> int:
     """Growth of a metric; negative if it fell, 0 if it did not change or is unknown."""
-    return next((after - before for metric, before, after in _known(change.metrics) if metric == name), 0)
+    for metric, before, after in change.metrics:
+        if metric == name:
+            return 0 if before is None or after is None else after - before
+    return 0
 
 
 def moved_to_shared(change: Change) -> bool:

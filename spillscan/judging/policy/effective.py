@@ -248,6 +248,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
             return self.of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
         said = self._resolved(mask)
+        if said.launch is None and kernel.launch is None and kernel.launch_bounds is None:
+            return said  # as most kernels of logs
         launch = settled(kernel, said.launch)
         return said if launch == said.launch else self._launched(mask, launch)
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from spillscan.judging.compare.metrics import growth
 from spillscan.model import Change, Judged, Kernel, Launch, Level, Limit, Rule, Severity
 from spillscan.model.metrics import find_metric
 
@@ -145,7 +144,8 @@ def changed(change: Change, names: Collection[str]) -> list[str]:
 
 def grown(change: Change, names: Collection[str]) -> list[str]:
     """:func:`changed` of the metrics that grew."""
-    return changed(change, [name for name in names if growth(change, name) > 0])
+    chosen = ((name, old, new) for name, old, new in change.metrics if name in names)
+    return changed(change, [name for name, old, new in chosen if old is not None and new is not None and new > old])
 
 
 def unlinked(kernel: Kernel, what: str) -> str:
