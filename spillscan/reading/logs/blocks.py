@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
+from spillscan.reading.logs.kernels import prints_constant_banks, shown_by
 from spillscan.reading.logs.messages import Stack, Used
 from spillscan.reading.logs.parsing import ptxas_message
-from spillscan.reading.logs.pending import prints_constant_banks, shown_by
 from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16
@@ -29,7 +29,7 @@ class Kernels(NamedTuple):
     records: list[Kernel]
     """Records of the kernels; kernels with equal lines share their usage."""
     barriers: int
-    """``barriers`` of the :class:`~spillscan.reading.logs.pending.Section` that their values imply."""
+    """``barriers`` of the :class:`~spillscan.reading.logs.kernels.Section` that their values imply."""
     linked: bool
     """Whether their values imply relocatable code, for the same section."""
 

@@ -17,11 +17,11 @@ from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
-from spillscan.reading.logs.attribution import PARALLEL_HINT, Writer
 from spillscan.reading.logs.blocks import Blocks, Kernels
 from spillscan.reading.logs.clean import Cleaner, printed
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
+from spillscan.reading.logs.kernels import first_line
 from spillscan.reading.logs.messages import (
     EntryLine,
     Ignored,
@@ -37,8 +37,8 @@ from spillscan.reading.logs.messages import (
     Used,
 )
 from spillscan.reading.logs.parsing import BARE, RegularLines, message
-from spillscan.reading.logs.pending import first_line
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
+from spillscan.reading.logs.writer import Writer
 
 _TOOLS = Words(
     b"ptxas",
@@ -159,19 +159,14 @@ class _Log:
         self._gap.close(self._latest, self._line)
         device_link = any(writer.linker.symbols or steps.device_link for writer, steps in self._writers.values())
         for who, (writer, _) in self._writers.items():
-            cut = self._cut if writer is self._default[0] else ""
-            writer.end(cut=cut, unended=self._unended, line=self._line - 1)
-            reading.kernels += writer.kernels(units_in_doubt=overlapping[who], device_link=device_link)
-            reading.links.extend(writer.links())
-            reading.empty_units.extend(
-                step.unit for step in writer.modules if step.unit and (step.buffered or not overlapping[who])
+            writer.finish(
+                reading,
+                self._line - 1,
+                cut=self._cut if writer is self._default[0] else "",
+                unended=self._unended,
+                units_in_doubt=overlapping[who],
+                device_link=device_link,
             )
-            reading.issues.extend(writer.issues())
-            if writer.interleaved:
-                message = f"reports are interleaved, or lines are missing; {PARALLEL_HINT}"
-                reading.issues.append(
-                    Issue(code="interleaved", message=message, severity="note", origin=Origin(input=self._name))
-                )
         if len(self._writers) > 1:
             reading.kernels.sort(key=first_line)
         filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()

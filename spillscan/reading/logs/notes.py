@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Advisory, Kernel, Usage
 from spillscan.reading.logs.issue_log import IssueLog
+from spillscan.reading.logs.kernels import PendingKernel, Section, first_line
 from spillscan.reading.logs.messages import Note
-from spillscan.reading.logs.pending import PendingKernel, Section, first_line
 from spillscan.reading.logs.steps import NO_STEP
 
 Placed = tuple[Note, int]

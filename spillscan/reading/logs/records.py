@@ -1,9 +1,9 @@
-"""Kernels and device functions of one writer's log, and their records, made at the end."""
+"""Records of the kernels and device functions of one writer's log, made at its end."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter
 
@@ -11,90 +11,80 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
+from spillscan.reading.logs.doubts import Seen
 from spillscan.reading.logs.issue_log import Doubts, IssueLog
-from spillscan.reading.logs.pending import PendingKernel, Run, Section, first_line
+from spillscan.reading.logs.kernels import PendingKernel, Run, Section, first_line
 from spillscan.reading.logs.steps import Step
-from spillscan.reading.logs.suspicions import Seen
 
 
-class Records:
-    """Kernels and device functions with all their lines."""
+def records(
+    input_name: str,
+    runs: list[Run],
+    pending: list[PendingKernel],
+    seen: Seen,
+    issues: IssueLog,
+    linked: Iterable[str],
+    *,
+    device_link: bool,
+    units_in_doubt: bool,
+    unended: bool,
+) -> list[Kernel]:
+    """Records of all kernels and functions, in line order.
 
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        """Kernels with consecutive lines."""
-        self.pending: list[PendingKernel] = []
-        """All other kernels and functions."""
+    ``linked``: symbols that the linker reports; ``device_link``: the log shows that device code is linked;
+    ``units_in_doubt``: steps overlap, so output may belong to another step; ``unended``: callees of the last kernel may
+    be missing.
+    """
+    namesakes = _namesakes(runs, pending) if seen.interleaved else None
+    apart = _may_be_relocatable(runs, pending, seen)
+    context = Context(
+        input=input_name,
+        interleaved=seen.interleaved,
+        relocatable=device_link and apart,
+        units_in_doubt=units_in_doubt,
+        arch_in_doubt=namesakes is not None,
+        doubts=issues.doubts(interleaved=seen.interleaved),
+        namesakes=namesakes or frozenset(),
+        linked=frozenset(linked if seen.interleaved else ()),
+    )
+    plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
+    in_order = issues.complete and not (unended or seen.interleaved or apart)
+    callees = _CalleeSums(pending if in_order else ())
+    made: list[Kernel] = []
+    every: list[Run | PendingKernel] = [*runs, *pending]
+    for each in sorted(every, key=attrgetter("line")):
+        kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
+        kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
+        if not plain or each.section.notes or each.step.relocatable:
+            kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
+        made += kernels
+    return made
 
-    def whole(self) -> Iterator[Kernel]:
-        """Kernels with consecutive lines."""
-        return chain.from_iterable(run.kernels for run in self.runs)
 
-    def all(
-        self,
-        input_name: str,
-        seen: Seen,
-        issues: IssueLog,
-        linked: frozenset[str],
-        *,
-        device_link: bool,
-        units_in_doubt: bool,
-        unended: bool,
-    ) -> list[Kernel]:
-        """Records of all kernels and functions, in line order.
-
-        ``linked``: symbols of relocatable code; ``device_link``: the log shows that device code is linked;
-        ``units_in_doubt``: steps overlap, so output may belong to another step; ``unended``: callees of the last kernel
-        may be missing.
-        """
-        namesakes = self._namesakes() if seen.interleaved else None
-        apart = self._may_be_relocatable(seen)
-        context = Context(
-            input=input_name,
-            interleaved=seen.interleaved,
-            relocatable=device_link and apart,
-            units_in_doubt=units_in_doubt,
-            arch_in_doubt=namesakes is not None,
-            doubts=issues.doubts(interleaved=seen.interleaved),
-            namesakes=namesakes or frozenset(),
-            linked=linked,
-        )
-        plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
-        in_order = issues.complete and not (unended or seen.interleaved or apart)
-        callees = _CalleeSums(self.pending if in_order else ())
-        records: list[Kernel] = []
-        every: list[Run | PendingKernel] = [*self.runs, *self.pending]
-        for each in sorted(every, key=attrgetter("line")):
-            kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
-            kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
-            if not plain or each.section.notes or each.step.relocatable:
-                kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
-            records += kernels
-        return records
-
-    def _namesakes(self) -> frozenset[str] | None:
-        """Symbols reported for several archs; ``None`` if the log has at most one arch."""
-        arches: dict[str, set[str | None]] = defaultdict(set)
-        for kernel in self.whole():
+def _namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] | None:
+    """Symbols reported for several archs; ``None`` if the log has at most one arch."""
+    arches: dict[str, set[str | None]] = defaultdict(set)
+    for run in runs:
+        for kernel in run.kernels:
             arches[kernel.key.symbol].add(kernel.key.arch)
-        for each in self.pending:
-            arches[each.symbol].add(each.arch)
-        if len(set().union(*arches.values()) - {None}) <= 1:
-            return None
-        return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
+    for each in pending:
+        arches[each.symbol].add(each.arch)
+    if len(set().union(*arches.values()) - {None}) <= 1:
+        return None
+    return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
 
-    def _may_be_relocatable(self, seen: Seen) -> bool:
-        """Whether the log may contain relocatable code whose compile commands it lacks.
 
-        Device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds
-        (-G) and with -Ofc max (measured, 11.8 to 13.5); those of other whole programs have none. If the order of lines
-        proves nothing, the number of compile times decides. ptxas sums a kernel's stack over its callees only if it
-        knows them (measured, 9.1 to 13.5).
-        """
-        if seen.interleaved and seen.compile_times:
-            return seen.compile_times > seen.registers_lines
-        sections = chain((run.section for run in self.runs), (each.section for each in self.pending))
-        return any(section.apart and not section.linked for section in sections)
+def _may_be_relocatable(runs: list[Run], pending: list[PendingKernel], seen: Seen) -> bool:
+    """Whether the log may contain relocatable code whose compile commands it lacks.
+
+    Device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds (-G)
+    and with -Ofc max (measured, 11.8 to 13.5); those of other whole programs have none. If the order of lines proves
+    nothing, the number of compile times decides. ptxas sums a kernel's stack over its callees only if it knows them
+    (measured, 9.1 to 13.5).
+    """
+    if seen.interleaved and seen.compile_times:
+        return seen.compile_times > seen.registers_lines
+    return any(each.section.apart and not each.section.linked for each in chain[Run | PendingKernel](runs, pending))
 
 
 class Context(Struct, frozen=True):

@@ -9,8 +9,8 @@ from msgspec.structs import asdict, replace
 
 from spillscan.model import Advisory, Kernel, KernelKey, Origin, Usage
 from spillscan.reading.logs.issue_log import NEIGHBOURHOOD_LINES, Doubts
+from spillscan.reading.logs.kernels import Section
 from spillscan.reading.logs.messages import Note
-from spillscan.reading.logs.pending import Section
 from spillscan.reading.logs.records import Context, finished
 from spillscan.reading.logs.steps import Step
 

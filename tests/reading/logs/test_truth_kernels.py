@@ -290,8 +290,8 @@ INTERLEAVED = {
     "one line for two kernels: nobody's": (
         entry("a") + entry("b") + function("a") + function("b") + used(41),
         [
-            plain("a", None, (0, 0), reasons=("interleaved output: it may use 41 registers", NEAR)),
-            plain("b", None, (0, 0), reasons=("interleaved output: it may use 41 registers", NEAR)),
+            plain("a", None, (0, 0), reasons=("interleaved output: its 'Used N registers' line may be missing", NEAR)),
+            plain("b", None, (0, 0), reasons=("interleaved output: its 'Used N registers' line may be missing", NEAR)),
         ],
         LINES_MISSING,
     ),

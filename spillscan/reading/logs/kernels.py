@@ -1,21 +1,16 @@
-"""Kernels with incomplete records: the ptxas runs that print them, and the registers lines that they may own.
-
-``Used N registers`` names no kernel. If several compilers report at once, each kernel may own any line that follows its
-stack line and whose fields fit; only values on which all of these agree are certain.
-"""
+"""Kernels with incomplete records, and the ptxas runs that print them."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.model import Advisory, Kernel, Role, Usage, agreement
+from spillscan.model import Advisory, Kernel, Role, Usage
 from spillscan.reading.logs.messages import Note, Stack
 from spillscan.reading.logs.steps import Step
 
@@ -51,12 +46,11 @@ def without_stack_lines(arch: str | None) -> bool:
     return re.fullmatch(r"sm_1\d", arch or "") is not None
 
 
-Suspicion = Literal["foreign", "misplaced", "bare", "nameless", "unindented"]
-"""Doubts about a kernel.
+Feature = Literal["arch", "indent", "name", "stack"]
+"""Parts of a kernel's lines that some releases, and people who paste a log, leave out for all kernels.
 
-``foreign``: another function's properties are between its stack and registers lines; ``misplaced``: its properties are
-between those of another; ``bare``: it has no stack line; ``nameless``: no properties precede its stack line;
-``unindented``: its stack line is not indented.
+``arch``: the line that begins the kernel names it; ``stack``: there is a stack line; ``name``: properties that name the
+kernel precede that line; ``indent``: that line is indented.
 """
 
 
@@ -74,8 +68,6 @@ class Section(Struct, eq=False):
     """Whether a kernel's stack includes its callees: not relocatable code, whose callees ptxas does not know."""
     barriers: int = 0
     """1 if a registers line counts barriers, plus 2 if one does not; a release does only one of both."""
-    times: int = 0
-    """1 if a kernel has a compile time, plus 2 if one has none; a release does only one of both."""
     entries: int = 0
     """Number of kernels begun in it."""
     last_kernel_line: int = 0
@@ -140,8 +132,11 @@ class PendingKernel(Struct, eq=False):
     """Compile time in milliseconds."""
     reasons: tuple[str, ...] = ()
     """Why it is ambiguous; empty if it is not."""
-    suspicions: frozenset[Suspicion] = frozenset()
-    """Doubts that are decided at the end of the log."""
+    lacks: frozenset[Feature] = frozenset()
+    """Features without which it is in doubt, if other kernels of the log have them."""
+    crossed: bool = False
+    """Whether properties of a function stand between the stack and registers lines of another kernel: its own or, if it
+    is a function, these."""
     advisories: tuple[Advisory, ...] = ()
     """Compiler messages that name it."""
 
@@ -195,87 +190,3 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
 def _of_stack(stack: Stack) -> Usage:
     """Usage of a device function, which has no registers line."""
     return _with_stack(NO_USAGE, stack)
-
-
-def may_own(kernel: PendingKernel, usage: Usage, *, without_abi: bool) -> bool:
-    """Whether ``kernel`` may own a registers line, judged by its fields.
-
-    ``without_abi``: some modules of the log print no stack lines.
-    """
-    if kernel.stack is None:
-        return without_abi or kernel.stack_in_doubt
-    return _fits(kernel, usage)
-
-
-def contradicts(kernel: PendingKernel, usage: Usage) -> bool:
-    """Whether a registers line's fields rule out ``kernel``, whose stack line may be missing."""
-    banks = prints_constant_banks(kernel.arch)
-    if banks and usage.constant_bytes is None:
-        return False  # the clause may be cut off
-    return not _fits(kernel, usage)
-
-
-def _fits(kernel: PendingKernel, usage: Usage) -> bool:
-    """Whether stack size and constant banks of ``usage`` fit the kernel.
-
-    Measured on all fixtures: a cumulative stack is never below the kernel's own frame, and only the arch decides
-    whether constant banks are printed.
-    """
-    prints_banks = prints_constant_banks(kernel.arch)
-    if prints_banks is not None and prints_banks != (usage.constant_bytes is not None):
-        return False
-    cumulative = usage.cumulative_stack_bytes
-    if cumulative is None or kernel.stack is None or kernel.stack_in_doubt:
-        return True
-    return kernel.stack.frame_bytes <= cumulative
-
-
-def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage], *, complete: bool) -> None:
-    """Give each kernel the values on which all its possible registers lines agree, and a reason if any differ.
-
-    ``complete``: every kernel's line is among ``uses``.
-    """
-    if len(uses) == len(kernels) and len({each.identity for each in kernels}) == 1:  # indistinguishable
-        for kernel, usage in zip(kernels, uses, strict=True):
-            kernel.usage = usage
-        return
-    candidates = [list(dict.fromkeys(_candidates(each, uses))) for each in kernels]
-    sure = Counter(options[0] for options in candidates if len(options) == 1)
-    if complete and (not all(candidates) or sure - Counter(uses)):
-        for kernel in kernels:  # a contradiction, so nothing derived from these lines is reliable
-            kernel.reasons += ("interleaved output that fits no order of its lines",)
-        return
-    for kernel, options in zip(kernels, candidates, strict=True):
-        kernel.usage = agreement(options) if complete else NO_USAGE
-        if not complete or len(options) > 1:
-            kernel.reasons += (_reason(options),)
-
-
-def _candidates(kernel: PendingKernel, uses: Sequence[Usage]) -> list[Usage]:
-    """Registers lines that ``kernel`` may own."""
-    return [usage for usage in uses[kernel.first_use :] if kernel.stack is None or _fits(kernel, usage)]
-
-
-def _reason(options: Sequence[Usage]) -> str:
-    registers = sorted({usage.registers for usage in options if usage.registers is not None})
-    if not registers:
-        return "no 'Used N registers' line follows it"
-    shown = ", ".join(map(str, registers[:4])) + (", …" if len(registers) > 4 else "")
-    return f"interleaved output: it may use {shown} registers"
-
-
-def settle_stacks(kernels: Iterable[PendingKernel]) -> None:
-    """Decide stack lines in doubt of same-named kernels that differ in arch or unit.
-
-    They are certain only if all stack lines of the name are equal.
-    """
-    doubtful: dict[str, list[PendingKernel]] = defaultdict(list)
-    for kernel in kernels:
-        if kernel.stack_in_doubt:
-            doubtful[kernel.symbol].append(kernel)
-    for namesakes in doubtful.values():
-        alike = len({kernel.stack for kernel in namesakes}) == 1
-        for kernel in namesakes:
-            kernel.stack_in_doubt = not alike
-            if not alike:
-                kernel.reasons += ("kernels of its name were compiled at the same time",)
