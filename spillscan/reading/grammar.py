@@ -293,7 +293,7 @@ def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
 # ---- output of `make grammar` ---------------------------------------------------------------------------------------
 
 _RULES = (
-    *(("ptxas", name) for name in ("kernel_block", "function_block")),
+    *(("ptxas", name) for name in ("kernel_block", "written")),
     *(("prefix", name) for name in ("dated", "clock", "writer")),
 )
 _TERMINALS = (

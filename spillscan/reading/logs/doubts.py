@@ -47,8 +47,9 @@ class Seen(Struct):
     """Whether a kernel began while another was open."""
 
 
-def judge(pending: list[PendingKernel], seen: Seen, issues: IssueLog) -> None:
+def judge(runs: list[Run], pending: list[PendingKernel], seen: Seen, issues: IssueLog) -> None:
     """Decide the doubts about each kernel at the end of the log."""
+    _note_clauses(runs, pending)
     one_writer = not (seen.overlapped and issues.complete)
     for each in pending:
         if each.role == "entry" and each.usage.registers is not None and not each.reasons:
@@ -63,6 +64,15 @@ def judge(pending: list[PendingKernel], seen: Seen, issues: IssueLog) -> None:
                 each.usage = NO_USAGE
             else:
                 each.stack_in_doubt = True
+
+
+def _note_clauses(runs: list[Run], pending: list[PendingKernel]) -> None:
+    """Record what the registers lines of each section show of its release and its code."""
+    usages = [(run.section, kernel.usage) for run in runs for kernel in run.kernels] if pending else []
+    usages += [(each.section, each.usage) for each in pending if each.usage.registers is not None and not each.reasons]
+    for section, usage in usages:
+        section.barriers |= 2 if usage.barriers is None else 1
+        section.linked |= usage.cumulative_stack_bytes is not None
 
 
 def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:

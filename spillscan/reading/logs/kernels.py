@@ -165,11 +165,6 @@ class PendingKernel(Struct, eq=False):
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
 
 
-def shown_by(usage: Usage) -> tuple[int, bool]:
-    """(barriers, linked) of :class:`Section`, as implied by a kernel's values."""
-    return 2 if usage.barriers is None else 1, usage.cumulative_stack_bytes is not None
-
-
 def first_line(kernel: Kernel) -> int:
     """First line of the kernel's record."""
     return kernel.origins[0].line or 0

@@ -1,8 +1,8 @@
 """One build log, block by block.
 
-There are two equivalent ways to parse a kernel. If its lines are consecutive, one regular expression derived from the
-grammar matches the whole block. Any other line is parsed by the grammar on its own. The rest of the log is skipped by a
-search for literal text.
+There are two equivalent ways to parse a report. Regular lines are matched by two expressions derived from the grammar
+(``blocks``). Any other line is parsed by the grammar on its own. The rest of the log is skipped by a search for literal
+text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spillscan.reading.logs.messages import (
     Unknown,
     Used,
 )
-from spillscan.reading.logs.parsing import BARE, RegularLines, message
+from spillscan.reading.logs.parsing import BARE, message
 from spillscan.reading.logs.steps import WINDOW_BYTES, Steps, Words, split_prefix, stem
 from spillscan.reading.logs.writer import Writer
 
@@ -94,7 +94,6 @@ class _Log:
         self._cleaner = Cleaner()
         self._failures = Failures(name)
         self._blocks = Blocks(name)
-        self._regular = RegularLines()
         self._cut = ""
         self._unended = False
         self._head = b""
@@ -118,18 +117,10 @@ class _Log:
         next_report = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
         seen, seen_line = 0, self._line  # text up to here is not a report and was searched for failures
         while position < size:
-            end = text.find(b"\n", position) + 1
-            known = self._regular.get(text[position:end]) if end else None
-            if self._default[0].idle and (known is None or isinstance(known, EntryLine | Properties)):
-                blocks_end = self._take_blocks(text, position)
-                if blocks_end > position:
-                    self._failures.look(seen, position, seen_line)
-                    position = seen = blocks_end
-                    seen_line = self._line
-                    continue
-            if known and not _WRAPPED.match(text, end):
+            reports_end = self._take_reports(text, position)
+            if reports_end > position:
                 self._failures.look(seen, position, seen_line)
-                position = seen = self._take_known(known, text, position, end)
+                position = seen = reports_end
                 seen_line = self._line
                 continue
             hit = next_report.at(position) if self._line > 1 else position
@@ -220,43 +211,33 @@ class _Log:
         origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
         yield Issue(code="unreported-unit", message=message, severity="error", origin=origin)
 
-    # ---- the two ways to parse a kernel ---------------------------------------------------------------------------
+    # ---- the two ways to parse a report ---------------------------------------------------------------------------
 
-    def _take_blocks(self, text: bytes, position: int) -> int:
-        """Take consecutive kernels and device functions from ``position`` on; return the position after them."""
+    def _take_reports(self, text: bytes, position: int) -> int:
+        """Take regular reports from ``position`` on; return the position after them."""
         writer, steps = self._default
-        while match := self._blocks.match(text, position):
-            first_line = self._line
-            self._gap.close(steps, first_line)
-            block = self._blocks.read(match, first_line, steps.current)
-            if block is None:
+        first = self._line
+        if not text.startswith(_REPORT_HEAD, position):
+            return position
+        if self._gap and self._blocks.written(text, position)[1]:
+            self._gap.close(steps, first)
+        while True:
+            if writer.idle and (found := self._blocks.kernels(text, position, self._line, steps.current)):
+                writer.kernels(found.records, steps.current)
+                self._line += found.lines
+                position = found.end
+                continue
+            position, messages = self._blocks.written(text, position)
+            if not messages:
                 break
-            if isinstance(block, Kernels):
-                writer.blocks(block.records, steps.current, barriers=block.barriers, linked=block.linked)
-                self._line += block.lines
-            else:
-                self._line = writer.functions(block.rows, first_line, steps.current)
-            self._recognised += self._line - first_line
+            for parsed in messages:
+                writer.feed(parsed, self._line, steps.current)
+                self._line += 1
+        if self._line > first:
             steps.output()
             self._latest = steps
-            position = block.end
+            self._recognised += self._line - first
         return position
-
-    def _take_known(self, known: Message, text: bytes, position: int, end: int) -> int:
-        """Take consecutive lines of known forms, the first at ``position``; return the position after them."""
-        writer, steps = self._default
-        self._report(known, text[position:end].decode("utf-8", "replace").rstrip(), writer, steps)
-        self._line += 1
-        while end and not writer.idle:
-            position, end = end, text.find(b"\n", end) + 1
-            line = text[position:end]
-            parsed = self._regular.get(line)
-            if parsed is None or (isinstance(parsed, Used) and _WRAPPED.match(text, end)):
-                return position
-            writer.feed(parsed, self._line, steps.current, line[:-1].decode("utf-8", "replace"))
-            self._recognised += 1
-            self._line += 1
-        return end
 
     def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
         """Feed one line, joined with the next if it was wrapped. Returns its message and how many lines it took.
@@ -284,8 +265,6 @@ class _Log:
         if parsed is None:
             self._gap.add(raw, 0, len(raw))
             return None, 1
-        if lines == 1 and not who and line.encode() + b"\n" == raw and writer is self._default[0]:
-            self._regular.add(raw, parsed)
         self._report(parsed, line, writer, steps, who, lines)
         return parsed, lines
 

@@ -84,54 +84,6 @@ def message(line: str) -> Message | None:
     return _read(line)
 
 
-_KERNEL_BYTES, _TIME_BYTES = re.compile(_KERNEL.pattern.encode(), re.A), re.compile(_TIME.pattern.encode())
-Regular = EntryLine | Properties | Stack | Used | CompileTime
-"""Messages of a kernel's report lines."""
-_MOST_REGULAR = 1 << 14
-
-
-class RegularLines:
-    """Messages of one log's whole report lines. Lines that differ only in kernel name or compile time share an entry.
-
-    This keeps the output of parallel compilers fast to read.
-    """
-
-    def __init__(self) -> None:
-        self._messages: dict[bytes, Regular] = {}
-
-    def get(self, line: bytes) -> Regular | None:
-        """Message of ``line``, if it or a similar line was added."""
-        if (known := self._messages.get(line)) is not None:
-            return known
-        form, value = _form(line)
-        parsed = self._messages.get(form) if value else None
-        if isinstance(parsed, EntryLine):
-            return EntryLine(value.decode(), parsed.arch)
-        if isinstance(parsed, Properties):
-            return Properties(value.decode())
-        return CompileTime(float(value)) if isinstance(parsed, CompileTime) else None
-
-    def add(self, line: bytes, parsed: Message) -> None:
-        """Add the message of ``line``, if it is regular and independent of the next line."""
-        form, value = _form(line)
-        if not isinstance(parsed, Regular) or (isinstance(parsed, Used) and parsed.cut):
-            return
-        if isinstance(parsed, EntryLine | Properties) and parsed.symbol.encode() != value:
-            return
-        if len(self._messages) >= _MOST_REGULAR:
-            self._messages.clear()
-        self._messages[form] = parsed
-
-
-def _form(line: bytes) -> tuple[bytes, bytes]:
-    """``line`` without its kernel's name or compile time, and the removed text."""
-    match = _KERNEL_BYTES.match(line) or _TIME_BYTES.search(line)
-    if match is None:
-        return line, b""
-    begin, end = match.span(match.lastindex or 0)
-    return line[:begin] + b"\0" + line[end:], line[begin:end]
-
-
 @lru_cache(maxsize=1 << 14)
 def _read(line: str) -> Message | None:
     heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]

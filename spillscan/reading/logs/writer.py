@@ -18,7 +18,6 @@ from spillscan.reading.logs.kernels import (
     Section,
     callees_first,
     first_line,
-    shown_by,
     without_stack_lines,
 )
 from spillscan.reading.logs.link_lines import LinkLines
@@ -88,48 +87,26 @@ class Writer:
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
-    def blocks(self, kernels: list[Kernel], step: Step, *, barriers: int, linked: bool) -> None:
+    def kernels(self, kernels: list[Kernel], step: Step) -> None:
         """Add consecutive kernels of one arch, either all with a compile time or none, while nothing else is open.
 
-        Equivalent to feeding their lines one by one. ``barriers`` and ``linked`` are the flags of
-        :class:`~spillscan.reading.logs.kernels.Section` that their values imply.
+        Equivalent to feeding their lines one by one.
         """
-        count, first, seen = len(kernels), kernels[0], self._seen
+        count, first, seen, named = len(kernels), kernels[0], self._seen, self._notes.named
         seen.registers_lines += count
         seen.features.update(("name", "stack", "indent"))
         seen.messages += count
         seen.compile_times += 0 if first.compile_ms is None else count
         self._enter(first.key.arch, first_line(kernels[-1]), count)
-        section = self._section
-        section.linked |= linked
-        section.barriers |= barriers
-        if named := self._notes.named:
+        if named:
             kernels = [
                 replace(kernel, advisories=self._notes.take(kernel.key.symbol, kernel.usage.spills))
                 if kernel.key.symbol in named
                 else kernel
                 for kernel in kernels
             ]
-        self._runs.append(Run(section, step, kernels))
+        self._runs.append(Run(self._section, step, kernels))
         self._last = None
-
-    def functions(self, rows: list[tuple[str, messages.Stack, float | None]], line: int, step: Step) -> int:
-        """Add consecutive device functions, the first on ``line``, while nothing else is open; return the next line.
-
-        Equivalent to feeding their lines one by one.
-        """
-        seen, self._step = self._seen, step
-        seen.features.update(("name", "stack", "indent"))
-        seen.messages += len(rows)
-        for symbol, stack, milliseconds in rows:
-            self._last = function = self._begin_function(symbol, stack, line)
-            line += 2
-            if milliseconds is not None:
-                seen.compile_times += 1
-                function.took(milliseconds)
-                self._last = None
-                line += 1
-        return line
 
     def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
         """Process one message, read from ``text`` on ``line`` and printed during ``step``."""
@@ -274,9 +251,6 @@ class Writer:
     def _assign_registers(self, kernel: PendingKernel, used: messages.Used) -> None:
         self._waiting.kernels.remove(kernel)
         kernel.usage = used.usage
-        barriers, linked = shown_by(used.usage)
-        kernel.section.linked |= linked
-        kernel.section.barriers |= barriers
         if kernel.stack is None and not (self._waiting.without_abi or without_stack_lines(kernel.arch)):
             kernel.lacks |= {"stack"}
         if used.cut:
@@ -386,7 +360,7 @@ class Writer:
         self.linker.interrupt()
         self._report_unbegun()
         doubts.demand_times(self._runs, pending, seen, line, issues)
-        doubts.judge(pending, seen, issues)
+        doubts.judge(self._runs, pending, seen, issues)
         doubts.settle_stacks(pending)
         self._settle_notes()
         reading.kernels += records(
