@@ -22,7 +22,7 @@ from spillscan.reading.logs.steps import Step
 _MEMO_ENTRIES = 1 << 16
 
 _KERNEL_FIELDS = ("PLAIN_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
-_ENTRY_FIELDS = ("PLAIN_SYMBOL", "ARCH")
+_ENTRY_FIELDS = ("KERNEL_NAME", "ARCH")
 _FUNCTION_FIELDS = ("FUNCTION_NAME", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
 
 
@@ -44,7 +44,7 @@ class Blocks:
         self._input = input_name
         self._kernel = re.compile(grammar.kernel_block())
         self._kernel_fields = tuple(self._kernel.groupindex[name] for name in _KERNEL_FIELDS)  # faster than names
-        self._write = grammar.pattern("ptxas", "written")
+        self._written = grammar.pattern("ptxas", "written")
         self._usages: dict[bytes, dict[bytes, Usage]] = {}
         """By arch and by the stack and registers lines."""
 
@@ -101,26 +101,28 @@ class Blocks:
         )
         return usage
 
-    def written(self, text: bytes, position: int) -> tuple[int, Sequence[Message]]:
-        """(position after the lines written at once at ``position``, their messages); none if they are irregular."""
-        match = self._write.match(text, position)
-        kind = match.lastgroup if match is not None and match.end() < len(text) else None
-        if match is None or kind is None:
-            return position, ()
-        end = match.end()
+    def written(self, text: bytes, position: int) -> tuple[int, Sequence[Message], str]:
+        """Lines that ptxas wrote at once at ``position``: (position after them, a message per line, the text of a
+        registers line). No messages if they are irregular, or may continue in the next text."""
+        match = self._written.match(text, position)
+        if match is None or match.end() == len(text):
+            return position, (), ""
+        end, kind = match.end(), match.lastgroup
         if kind == "ARCH":
             symbol, arch = match.group(*_ENTRY_FIELDS)
-            return end, (EntryLine(symbol.decode(), arch.decode()),)
+            return end, (EntryLine(symbol.decode(), arch.decode()),), ""
         if kind == "MILLISECONDS":
-            return end, (CompileTime(float(match[kind])),)
+            return end, (CompileTime(float(match[kind])),), ""
         if kind == "USED":
-            message = _used(match[0])
-            return (end, (message,)) if message else (position, ())
+            line, message = _used(match[0])
+            return (end, (message,), line) if message else (position, (), "")
         name, frame, stores, loads = match.group(*_FUNCTION_FIELDS)
-        return end, (Properties(name.decode()), Stack(int(frame), int(stores), int(loads)))
+        return end, (Properties(name.decode()), Stack(int(frame), int(stores), int(loads))), ""
 
 
 @lru_cache(maxsize=_MEMO_ENTRIES)
-def _used(line: bytes) -> Used | None:
-    message = ptxas_message(line[:-1].decode("utf-8", "replace"))
-    return message if isinstance(message, Used) and not message.cut else None
+def _used(raw: bytes) -> tuple[str, Used | None]:
+    """Text and message of a registers line; no message if it is irregular."""
+    line = raw[:-1].decode("utf-8", "replace")
+    message = ptxas_message(line)
+    return line, message if isinstance(message, Used) and not message.cut else None

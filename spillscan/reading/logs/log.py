@@ -17,7 +17,7 @@ from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
 from spillscan.reading.inputs.source import Stream
-from spillscan.reading.logs.blocks import Blocks, Kernels
+from spillscan.reading.logs.blocks import Blocks
 from spillscan.reading.logs.clean import Cleaner, printed
 from spillscan.reading.logs.failures import Failures
 from spillscan.reading.logs.fragments import lost_beginning, may_begin_report, may_remain
@@ -59,6 +59,7 @@ _WRAPPED = re.compile(rb"[ \t]*, ")
 """Rest of a registers line that a mail program or a terminal wrapped."""
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
+_REPORT_HEAD = b"ptxas info    : "
 _REPORTS = (Module, EntryLine, Properties, Stack, Used)
 _NOT_UNDERSTOOD = (Unknown, Torn)
 
@@ -227,11 +228,11 @@ class _Log:
                 self._line += found.lines
                 position = found.end
                 continue
-            position, messages = self._blocks.written(text, position)
+            position, messages, line = self._blocks.written(text, position)
             if not messages:
                 break
             for parsed in messages:
-                writer.feed(parsed, self._line, steps.current)
+                writer.feed(parsed, self._line, steps.current, line)
                 self._line += 1
         if self._line > first:
             steps.output()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter
@@ -49,12 +48,13 @@ def records(
     )
     plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
     in_order = issues.complete and not (unended or seen.interleaved or apart)
-    callees = _CalleeSums(pending if in_order else ())
+    callees = _CalleeSums(pending) if in_order else None
     made: list[Kernel] = []
     every: list[Run | PendingKernel] = [*runs, *pending]
     for each in sorted(every, key=attrgetter("line")):
         kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
-        kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
+        if callees:
+            kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
         if not plain or each.section.notes or each.step.relocatable:
             kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
         made += kernels
@@ -62,15 +62,15 @@ def records(
 
 
 def _namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] | None:
-    """Symbols reported for several archs; ``None`` if the log has at most one arch."""
-    arches: dict[str, set[str | None]] = defaultdict(set)
-    for run in runs:
-        for kernel in run.kernels:
-            arches[kernel.key.symbol].add(kernel.key.arch)
-    for each in pending:
-        arches[each.symbol].add(each.arch)
-    if len(set().union(*arches.values()) - {None}) <= 1:
+    """Symbols with an advisory that are reported for several archs; ``None`` if the log has at most one arch."""
+    if len({run.kernels[0].key.arch for run in runs} | {each.arch for each in pending if each.arch}) <= 1:
         return None
+    named = [(kernel.key.symbol, kernel.key.arch, kernel.advisories) for run in runs for kernel in run.kernels]
+    named += [(each.symbol, each.arch, each.advisories) for each in pending]
+    arches: dict[str, set[str | None]] = {symbol: set() for symbol, _, advisories in named if advisories}
+    for symbol, arch, _ in named:
+        if symbol in arches:
+            arches[symbol].add(arch)
     return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
 
 
