@@ -129,19 +129,19 @@ def _may_hold_controls(block: bytes) -> bool:
 
 _REPORTED = r"\s*(?:ptxas |nvlink |info  |\d+ bytes )"
 """Beginning of a line of a report."""
-_CARGO = re.compile(rf"cargo::?warning=(?={_REPORTED})")
+_CARGO = rf"cargo::?warning=(?={_REPORTED})"
 """Prefix that a Cargo build script puts before each line printed by its compiler."""
-_ENTITY = re.compile(r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);")
+_ENTITY = r"&(?:#39|#x27|apos|quot|lt|gt|amp|nbsp);"
 _AS_PRINTED = str.maketrans(dict.fromkeys("\t\u00a0\u2007\u202f", " ") | dict.fromkeys("`´‘’‚‛′“”„", "'"))
 """Typographic blanks and quotes that editors, browsers and forums insert."""
-_DOUBLE_QUOTED = re.compile(r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)""")
+_DOUBLE_QUOTED = r"""(?<= )\\?"((?:[^"\\]|\\.)*?)\\?"(?=[ ,:.]|$)"""
 """A name in double quotes, as written by JSON and shells."""
-_QUOTED = re.compile(rf"""\s*(["']|\*\*)(?={_REPORTED})(.*?)(?:\\r)?(?:\\n)?\1[,;]?\Z""")
+_QUOTED = rf"""\s*(["']|\*\*)(?={_REPORTED})(.*?)(?:\\r)?(?:\\n)?\1[,;]?\Z"""
 """A whole line in quotes (of JSON, a notebook or a list) or in Markdown's code or bold marks (backquotes are quotes by
 then)."""
 _OF_CSV = re.compile(rf'[^"]*,"(?={_REPORTED})([^"]*)"(?:,[^"]*)?\Z')
 """A row of CSV, one of whose columns is a line of a report in quotes."""
-_OPENING_TAGS = re.compile(rf"(?:\s*<[A-Za-z][^<>]{{0,200}}>)+(?={_REPORTED})")
+_OPENING_TAGS = rf"(?:\s*<[A-Za-z][^<>]{{0,200}}>)+(?={_REPORTED})"
 _CLOSING_TAGS = re.compile(r"(?:\s*(?:</[A-Za-z][\w:-]{0,40}>|<br ?/?>))+\Z")
 _MOST_CLOSING = 400
 """Most characters of the HTML tags behind a line."""
@@ -154,27 +154,27 @@ def printed(raw: bytes) -> str:
     project appended by MSBuild: ``… [C:\\x.vcxproj::TargetFramework=net8.0]``.
     """
     line = raw.decode("utf-8", "replace")
-    if "&" in line and _ENTITY.search(line):
+    if "&" in line and re.search(_ENTITY, line):
         from html import unescape
 
         line = unescape(line)
     if "\t" in line or "`" in line or not line.isascii():
         line = line.translate(_AS_PRINTED)
     if "cargo:" in line:
-        line = _CARGO.sub("", line, count=1)
+        line = re.sub(_CARGO, "", line, count=1)
     line = line.rstrip()
     if line.endswith(">") and (tags := _CLOSING_TAGS.search(line, max(0, len(line) - _MOST_CLOSING))):
         line = line[: tags.start()].rstrip()
-    if "<" in line and (tags := _OPENING_TAGS.match(line)):
+    if "<" in line and (tags := re.match(_OPENING_TAGS, line)):
         line = line[tags.end() :]
     if line.endswith("|") and line.lstrip().startswith("|"):
         line = line[:-1].rstrip()
-    if quoted := _QUOTED.match(line):
+    if quoted := re.match(_QUOTED, line):
         line = quoted[2].rstrip()
     if ',"' in line and (row := _OF_CSV.match(line)):
         line = row[1]
-    if '"' in line and _DOUBLE_QUOTED.search(line):
-        line = _DOUBLE_QUOTED.sub(r"'\1'", line)
+    if '"' in line and re.search(_DOUBLE_QUOTED, line):
+        line = re.sub(_DOUBLE_QUOTED, r"'\1'", line)
     head, bracket, project = line.removesuffix("]").rpartition(" [")
     if not bracket or not line.endswith("]") or "[" in project or "]" in project:
         return line

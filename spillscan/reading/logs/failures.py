@@ -45,13 +45,13 @@ _MOST_REPORTED = 10
 _LONGEST_LIST = 2000
 """Characters from which on no more callers are named."""
 
-_OBJECT = re.compile(r"\.(?:o|obj|lo|cubin|ptx|fatbin)$")
+_OBJECT = r"\.(?:o|obj|lo|cubin|ptx|fatbin)$"
 _HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp")
-_TEST_TARGET = re.compile(r"(?:^|[/_-])(?:c?tests?|check|test\.util)$")
-_MAKE_LEVEL = re.compile(r"\[(\d{1,9})\]: $")
-_WANTED = re.compile(r"No rule to make target ['`](.+?)'(?:, needed by ['`](.+?)')?\.")
-_SURVIVING_TARGET = re.compile(r"\*\*\* \[([^\[\]]+)\] ")
-_NINJA_OUTPUT = re.compile(r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)")
+_TEST_TARGET = r"(?:^|[/_-])(?:c?tests?|check|test\.util)$"
+_MAKE_LEVEL = r"\[(\d{1,9})\]: $"
+_WANTED = r"No rule to make target ['`](.+?)'(?:, needed by ['`](.+?)')?\."
+_SURVIVING_TARGET = r"\*\*\* \[([^\[\]]+)\] "
+_NINJA_OUTPUT = r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)"
 """ninja's failed outputs: paths, or a target given by name alone."""
 
 _COMPILERS = frozenset(
@@ -224,7 +224,7 @@ class Failures:
         elif form == "ninja_failed":
             self._ninja_step(failure, begin)
         elif "MAKE" in tokens:
-            match = _MAKE_LEVEL.search(tokens["MAKE"])
+            match = re.search(_MAKE_LEVEL, tokens["MAKE"])
             failure.level = int(match[1]) if match else 0
             self._make(failure, failure.level, form, begin)
         elif form.endswith("_done"):
@@ -235,7 +235,7 @@ class Failures:
 
     def _survived(self, step: Failure, begin: int) -> None:
         """Add the step if it was to build an object with device code: the build went on, but the object is missing."""
-        target = _SURVIVING_TARGET.match(step.text)
+        target = re.match(_SURVIVING_TARGET, step.text)
         if target and self._around.holds_device_code(target[1], begin):
             step.subject, step.device, step.level = target[1], True, _NO_MAKE
             self._add(self._steps, step)
@@ -248,7 +248,7 @@ class Failures:
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
-        if not (_NINJA_OUTPUT.search(step.text) or self._around.numbered(begin)):
+        if not (re.search(_NINJA_OUTPUT, step.text) or self._around.numbered(begin)):
             self._suspected = True
             return  # perhaps another tool's FAILED: ninja's last line will show it
         step.subject = step.subject.split(" ")[0]
@@ -268,7 +268,7 @@ class Failures:
                 self._stops.append(step)
         elif form == "make_stopped":
             self._ends.setdefault(level, []).append((step.line, False))
-            wanted = _WANTED.search(step.text)
+            wanted = re.search(_WANTED, step.text)
             names = list(filter(None, wanted.groups())) if wanted else []
             step.device = any(self._around.holds_device_code(name, begin) for name in names)
             step.family = "make"
@@ -287,7 +287,7 @@ class Failures:
                 return  # a dash before a command such as rm
             step.level = _NO_MAKE
         else:
-            is_object = _OBJECT.search(step.subject)
+            is_object = re.search(_OBJECT, step.subject)
             if self._is_of_tests(step):
                 return
             if not is_object and self._deepest > level:
@@ -324,8 +324,8 @@ class Failures:
 
     def _is_of_tests(self, step: Failure) -> bool:
         """Whether ``step`` runs tests, by its name or because tests failed before it."""
-        of_tests = self._only_tests_failed() and not _OBJECT.search(step.subject)
-        return of_tests or _TEST_TARGET.search(step.subject) is not None
+        of_tests = self._only_tests_failed() and not re.search(_OBJECT, step.subject)
+        return of_tests or re.search(_TEST_TARGET, step.subject) is not None
 
     def _only_tests_failed(self) -> bool:
         """Whether tests failed after the last failed step."""
@@ -347,7 +347,7 @@ class Failures:
     def _ignored(self, failure: Failure) -> bool:
         """Whether an outer make ignores the make that stopped here, and no device code can have failed."""
         line, level = failure.line, failure.level or 0
-        unknown = failure.device is None and (failure.first_line or _OBJECT.search(failure.subject))
+        unknown = failure.device is None and (failure.first_line or re.search(_OBJECT, failure.subject))
         if failure.device or unknown or level > _DEEPEST_MAKE:
             return False
         while level > 0:

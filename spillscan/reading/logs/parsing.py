@@ -42,12 +42,12 @@ _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")
 """Beginning of an nvlink message: the tool's name, known padding, or the severity alone."""
 _LIBRARY_TAG = re.compile(r"@[A-Z]@")
 
-_INFO = re.compile(r"info *: ?\Z")
+_INFO = r"info *: ?\Z"
 """End of a head without an advice code; codes precede advice."""
-_DAMAGED = re.compile("[\0\ufffd]")
+_DAMAGED = "[\0\ufffd]"
 """Characters that no tool writes into a name: unwritten bytes and invalid text."""
 _SYMBOLS = ("QUOTED_SYMBOL", "BARE_SYMBOL", "SYMBOL")
-_OF_BUILDERS = re.compile(r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] ")
+_OF_BUILDERS = r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] "
 """Text that no compiler prints."""
 _NO_USE = ("processing", "debug_section_missing", "deprecated")
 """Messages unrelated to a kernel's resources."""
@@ -107,7 +107,7 @@ def _read(line: str) -> Message | None:
     if (bare := _without_head(line.strip())) is not None:
         return bare
     of_tool = line.startswith(("ptxas ", "nvlink "))
-    joined = of_tool and (fragments.half_quoted(line) or _OF_BUILDERS.search(line))
+    joined = of_tool and (fragments.half_quoted(line) or re.search(_OF_BUILDERS, line))
     return Torn(line) if joined or holds_piece(line) else None
 
 
@@ -149,13 +149,13 @@ def _headed(line: str) -> Message:
 @lru_cache(maxsize=1024)
 def _of_two(text: str) -> bool:
     """Whether ``text``, which is free text, contains text of another line."""
-    joined = any(pattern.search(text) for pattern in (_OF_BUILDERS, fragments.HALF_SENTENCE))
+    joined = any(re.search(pattern, text) for pattern in (_OF_BUILDERS, fragments.HALF_SENTENCE))
     return joined or fragments.half_quoted(text) or holds_piece(text)
 
 
 def _is_symbol(name: str) -> bool:
     """Whether ``name`` may be a symbol, mangled or demangled."""
-    if _DAMAGED.search(name):
+    if re.search(_DAMAGED, name):
         return False
     if " " not in name and "'" not in name:
         return True
@@ -180,8 +180,8 @@ def _unknown(parsed: Unknown, tool: str, line: str) -> Unknown | Torn:
     """A message that no rule describes, or :class:`Torn` for a piece of one. Tools begin messages with a capital
     letter."""
     before, text = _parted(line, tool)
-    of_report = _INFO.search(before) is not None
-    torn = fragments.begins_as_known(text) or holds_piece(line) or _OF_BUILDERS.search(text)
+    of_report = re.search(_INFO, before) is not None
+    torn = fragments.begins_as_known(text) or holds_piece(line) or re.search(_OF_BUILDERS, text)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(parsed, of_report=of_report)
 
 
@@ -230,7 +230,7 @@ def ptxas_message(line: str) -> Message:
     return _note(rule, before, tokens, line)
 
 
-_LEFT_OUT = re.compile(r"\.{2,}|…")
+_LEFT_OUT = r"\.{2,}|…"
 
 
 def _named(symbol: str) -> str:
@@ -238,7 +238,7 @@ def _named(symbol: str) -> str:
     if symbol.startswith("'") and symbol.endswith("'"):
         symbol = symbol[1:-1]
     left_out = " " in symbol and symbol.startswith((".", "…"))
-    return "" if left_out or not _LEFT_OUT.sub("", symbol).strip(" []<>") else symbol
+    return "" if left_out or not re.sub(_LEFT_OUT, "", symbol).strip(" []<>") else symbol
 
 
 def nvlink_message(line: str) -> Message:

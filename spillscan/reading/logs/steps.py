@@ -75,13 +75,13 @@ _MAY_ANNOUNCE = re.compile(rb"\d(?:/\d|%)[^\]\n]{0,40}+\]|nvcc|clang|ptxas|nvlin
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
 
 _REPORT = re.compile(r"ptxas info |[ \t]*\d+ bytes stack frame,")
-_PROGRESS = re.compile(r"(?<![\d/.])(\d{1,9})(?:/| of )(\d{1,9})(?![\d/.])")
-_PERCENT = re.compile(r"\b(\d{1,9})%")
-_BUILDING = re.compile(r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$")
-_VIRTUAL, _REAL = re.compile(r"\bcompute_\d"), re.compile(r"\bsm_\d|\bnative\b|\ball(?:-major)?\b")
+_PROGRESS = r"(?<![\d/.])(\d{1,9})(?:/| of )(\d{1,9})(?![\d/.])"
+_PERCENT = r"\b(\d{1,9})%"
+_BUILDING = r"Building (?P<language>\S+(?: \(Device\))?) object (?P<path>.+)$"
+_VIRTUAL, _REAL = r"\bcompute_\d", r"\bsm_\d|\bnative\b|\ball(?:-major)?\b"
 _ARCHS = re.compile(r"""(?:arch|code)[= ]["']?\[?[\w,="'\[]*""")
 _ARCH = re.compile(r"\bsm_\d+[a-z]?")
-_ELSEWHERE = re.compile(r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)")
+_ELSEWHERE = r"(?:^|\s)(?:--options-file|-optf|@)(?!\s*[=\s]?\S*includes_)"
 """Options read from a file, except CMake's files of include folders."""
 _DEVICE_LANGUAGES = ("CUDA", "NVCC", "NVCC (Device)", "HIP")
 
@@ -240,7 +240,7 @@ def announced(line: str) -> tuple[tuple[str, ...], bool | None]:
     """
     number = _status().match(line)
     activity = line[number.end() :] if number else line
-    if building := _BUILDING.search(activity):
+    if building := re.search(_BUILDING, activity):
         return (building["path"],), building["language"] in _DEVICE_LANGUAGES
     words = compilation.split(activity.replace("\\", "/")) if number or "-o" in line or "-c" in line else []
     outputs = tuple(following for word, following in pairwise(words) if word in ("-o", "--output-file"))
@@ -258,10 +258,10 @@ def progress(line: str) -> tuple[int, int] | None:
     status = _status().match(line)
     if status is None:
         return None
-    number = _PROGRESS.search(status[0])
+    number = re.search(_PROGRESS, status[0])
     if number is not None:
         return int(number[1]), int(number[2])
-    percent = _PERCENT.search(status[0])
+    percent = re.search(_PERCENT, status[0])
     return None if percent is None else (int(percent[1]), 100)
 
 
@@ -346,5 +346,5 @@ def _reports(tool: str, line: str, words: list[str]) -> bool | None:
         return None
     if compilation.asks_for_report(line) or (tool == "ptxas" and {"-v", "--verbose"} & {*words}):
         return True
-    virtual = _VIRTUAL.search(line) and not _REAL.search(line)
-    return None if virtual or _ELSEWHERE.search(line) else False
+    virtual = re.search(_VIRTUAL, line) and not re.search(_REAL, line)
+    return None if virtual or re.search(_ELSEWHERE, line) else False

@@ -19,16 +19,16 @@ _MOST_MESSAGES = 1000
 LONGEST_LINE_BYTES = 1 << 14
 """Longer lines are cut here."""
 
-_DEVICE_NAME = re.compile(r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$")
-_HOST_NAME = re.compile(r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$")
+_DEVICE_NAME = r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$"
+_HOST_NAME = r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$"
 _COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
 _COUNT_SIGNS = (b"%", b"/", b" of ")
 """One of these is in every match of ``_COUNTED``."""
 _ALL = re.compile(rb"\b100%")
 _NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\n]{0,40}\] ?\S")
-_CONTAINER_STEP = re.compile(r"\] (?:[A-Z]{3,} |exporting|resolve|internal )")
-_MAKES = re.compile(r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] ")
-_ANNOUNCES = re.compile(
+_CONTAINER_STEP = r"\] (?:[A-Z]{3,} |exporting|resolve|internal )"
+_MAKES = r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] "
+_ANNOUNCES = (
     rb"/(?<=\d/)\d|%(?<=\d%)| of (?<=\d of )\d|-[co]|nvcc|clang|ptxas|nvlink| object |CUDA |INFO: From |# spillscan "
 )
 """Found in every line that announces a step. Each alternative begins with its own character, so ``re`` skips quickly.
@@ -72,7 +72,7 @@ class Surroundings:
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
         """Whether ``subject`` contains device code, by its name or lines that announce it; ``None`` if unknown."""
-        if _DEVICE_NAME.search(subject):
+        if re.search(_DEVICE_NAME, subject):
             return True
         self._messages += 1
         name = subject.rstrip("/").rpartition("/")[2].encode()
@@ -80,7 +80,7 @@ class Surroundings:
             for outputs, device in _announcements(self._context(begin), name):
                 if device is not None and any(same_object(output, subject) for output in outputs):
                     return device
-        return False if _HOST_NAME.search(subject) else None
+        return False if re.search(_HOST_NAME, subject) else None
 
     def last_announced(self, begin: int) -> tuple[str, bool | None]:
         """(output of the last step before position ``begin``, whether it contains device code)."""
@@ -96,11 +96,11 @@ class Surroundings:
                 continue
             text = unprefixed(log[begin : min(end, begin + LONGEST_LINE_BYTES)])
             step = progress(text)
-            if step is None or _CONTAINER_STEP.search(text):
+            if step is None or re.search(_CONTAINER_STEP, text):
                 continue
             own, count = step
             number = reached[count] = max(own, reached.get(count, 0))
-            if _MAKES.search(text) is None:
+            if re.search(_MAKES, text) is None:
                 continue  # perhaps another tool's
             percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
             # ninja does not count a step that writes to the terminal itself (install, test) in the number printed
@@ -115,7 +115,7 @@ def _announcements(text: bytes, name: bytes = b"") -> Iterator[tuple[tuple[str, 
     code."""
     named = (text[begin:end] for begin, end in islice(_lines_with((name,), text), _MOST_LINES))
     for line in named if name else reversed(text.split(b"\n")):
-        if _ANNOUNCES.search(line):
+        if re.search(_ANNOUNCES, line):
             yield announced(unprefixed(line[:LONGEST_LINE_BYTES]))
 
 
