@@ -11,43 +11,17 @@ from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading.logs.doubts import Seen
-from spillscan.reading.logs.issue_log import Doubts, IssueLog
+from spillscan.reading.logs.issue_log import Doubts
 from spillscan.reading.logs.kernels import PendingKernel, Run, Section, first_line
 from spillscan.reading.logs.steps import Step
 
 
-def records(
-    input_name: str,
-    runs: list[Run],
-    pending: list[PendingKernel],
-    seen: Seen,
-    issues: IssueLog,
-    linked: Iterable[str],
-    *,
-    device_link: bool,
-    units_in_doubt: bool,
-    unended: bool,
-) -> list[Kernel]:
+def records(runs: list[Run], pending: list[PendingKernel], context: Context, *, in_order: bool) -> list[Kernel]:
     """Records of all kernels and functions, in line order.
 
-    ``linked``: symbols that the linker reports; ``device_link``: the log shows that device code is linked;
-    ``units_in_doubt``: steps overlap, so output may belong to another step; ``unended``: callees of the last kernel may
-    be missing.
+    ``in_order``: no line is missing, and callees follow their kernel.
     """
-    namesakes = _namesakes(runs, pending) if seen.interleaved else None
-    apart = _may_be_relocatable(runs, pending, seen)
-    context = Context(
-        input=input_name,
-        interleaved=seen.interleaved,
-        relocatable=device_link and apart,
-        units_in_doubt=units_in_doubt,
-        arch_in_doubt=namesakes is not None,
-        doubts=issues.doubts(interleaved=seen.interleaved),
-        namesakes=namesakes or frozenset(),
-        linked=frozenset(linked if seen.interleaved else ()),
-    )
-    plain = not (seen.interleaved or units_in_doubt or context.relocatable or context.doubts)
-    in_order = issues.complete and not (unended or seen.interleaved or apart)
+    plain = not (context.interleaved or context.units_in_doubt or context.relocatable or context.doubts)
     callees = _CalleeSums(pending) if in_order else None
     made: list[Kernel] = []
     every: list[Run | PendingKernel] = [*runs, *pending]
@@ -61,7 +35,7 @@ def records(
     return made
 
 
-def _namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] | None:
+def namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] | None:
     """Symbols with an advisory that are reported for several archs; ``None`` if the log has at most one arch."""
     if len({run.kernels[0].key.arch for run in runs} | {each.arch for each in pending if each.arch}) <= 1:
         return None
@@ -74,7 +48,7 @@ def _namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] 
     return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
 
 
-def _may_be_relocatable(runs: list[Run], pending: list[PendingKernel], seen: Seen) -> bool:
+def may_be_relocatable(runs: list[Run], pending: list[PendingKernel], seen: Seen) -> bool:
     """Whether the log may contain relocatable code whose compile commands it lacks.
 
     Device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds (-G)
@@ -98,12 +72,11 @@ class Context(Struct, frozen=True):
     """Device code is linked, and the log contains code that may be part of that link."""
     units_in_doubt: bool
     """Unbuffered steps overlap: the objects of their kernels are in doubt."""
-    arch_in_doubt: bool
-    """Output is interleaved and has several archs: the arch of a device function is unknown."""
     doubts: Doubts
     """Lines around which nothing is certain."""
-    namesakes: frozenset[str]
-    """Symbols with several archs in interleaved output: an advisory that names one is ambiguous."""
+    namesakes: frozenset[str] | None
+    """Symbols with several archs in interleaved output: an advisory that names one is ambiguous. ``None`` if output is
+    not interleaved or has one arch; otherwise, the arch of a device function is unknown."""
     linked: frozenset[str]
     """Symbols that the linker reports, if output is interleaved: their code is relocatable."""
 
@@ -111,8 +84,8 @@ class Context(Struct, frozen=True):
 def _record(pending: PendingKernel, context: Context) -> Kernel:
     reasons, arch = pending.reasons, pending.arch
     if pending.role == "function":
-        arch = None if context.arch_in_doubt else pending.section.arch
-        if context.arch_in_doubt:
+        arch = pending.section.arch if context.namesakes is None else None
+        if context.namesakes is not None:
             reasons += ("interleaved output does not show for which arch it was compiled",)
     return Kernel(
         key=KernelKey(symbol=pending.symbol, arch=arch, unit=pending.step.unit),
@@ -141,7 +114,7 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
         changes["compile_ms"] = None
     if section.notes and kernel.role == "entry":
         changes["advisories"] = kernel.advisories + tuple(note.advisory for note, _ in section.notes)
-    if kernel.advisories and kernel.key.symbol in context.namesakes:
+    if kernel.advisories and kernel.key.symbol in (context.namesakes or ()):
         changes["advisories"] = ()
     if context.doubts and (kernel.origins[0].line or 0) in context.doubts:
         changes["confidence"] = "ambiguous"

@@ -22,7 +22,7 @@ from spillscan.reading.logs.kernels import (
 )
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.records import records
+from spillscan.reading.logs.records import Context, may_be_relocatable, namesakes, records
 from spillscan.reading.logs.steps import NO_STEP, Step
 from spillscan.reading.logs.waiting import MOST_WAITING, Waiting, assign
 
@@ -363,18 +363,19 @@ class Writer:
         doubts.judge(self._runs, pending, seen, issues)
         doubts.settle_stacks(pending)
         self._settle_notes()
-        reading.kernels += records(
-            self._input,
-            self._runs,
-            pending,
-            seen,
-            issues,
-            self.linker.symbols,
-            units_in_doubt=units_in_doubt,
-            device_link=device_link,
-            unended=unended,
-        )
         in_doubt = issues.doubts(interleaved=seen.interleaved)
+        apart = may_be_relocatable(self._runs, pending, seen)
+        context = Context(
+            input=self._input,
+            interleaved=seen.interleaved,
+            relocatable=device_link and apart,
+            units_in_doubt=units_in_doubt,
+            doubts=in_doubt,
+            namesakes=namesakes(self._runs, pending) if seen.interleaved else None,
+            linked=frozenset(self.linker.symbols if seen.interleaved else ()),
+        )
+        in_order = issues.complete and not (unended or seen.interleaved or apart)
+        reading.kernels += records(self._runs, pending, context, in_order=in_order)
         reading.links += (link for link in self.linker.records if (link.origin.line or 0) not in in_doubt)
         reading.empty_units += (
             step.unit for step in self.modules if step.unit and (step.buffered or not units_in_doubt)

@@ -17,7 +17,7 @@ from spillscan.reading.logs.steps import Step
 LINE = 100
 NEAR, FAR = LINE - NEIGHBOURHOOD_LINES, LINE - NEIGHBOURHOOD_LINES - 1
 ADVISORY = Advisory(kind="performance_loss", text="text", severity="warning")
-CONTEXT = Context("a.log", False, False, False, False, Doubts([]), frozenset(), frozenset())
+CONTEXT = Context("a.log", False, False, False, Doubts([]), frozenset(), frozenset())
 KERNEL = Kernel(
     key=KernelKey(symbol="k", arch="sm_90", unit="a.o"),
     role="entry",
