@@ -75,16 +75,6 @@ class Section(Struct, eq=False):
     notes: list[tuple[Note, int]] = field(default_factory=list)
     """(advisory that names no kernel, line), printed before the section's first line."""
 
-    def begin(self, arch: str | None, line: int, kernels: int) -> bool:
-        """Begin ``kernels`` kernels of one arch, the last on ``line``; whether the arch is possible.
-
-        One ptxas run compiles for one arch.
-        """
-        one_arch = not self.headed or self.arch in (None, arch)
-        self.arch, self.last_kernel_line = arch, line
-        self.entries += kernels
-        return one_arch
-
 
 class Run(Struct, eq=False):
     """Consecutive kernels of one ptxas run, with finished records."""

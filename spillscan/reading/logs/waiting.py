@@ -95,8 +95,10 @@ def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage]) -> None:
         for kernel, usage in zip(kernels, uses, strict=True):
             kernel.usage = usage
         return
+    known = {usage: usage for usage in uses}  # equal lines share one record, so that they are compared by identity
+    alike = [known[usage] for usage in uses]
     candidates = [
-        list(dict.fromkeys(usage for usage in uses[each.first_use :] if _fits(each, usage))) for each in kernels
+        list({id(usage): usage for usage in alike[each.first_use :] if _fits(each, usage)}.values()) for each in kernels
     ]
     sure = Counter(options[0] for options in candidates if len(options) == 1)
     if not all(candidates) or sure - Counter(uses):

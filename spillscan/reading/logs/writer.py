@@ -151,8 +151,11 @@ class Writer:
 
     def _enter(self, arch: str | None, line: int, kernels: int = 1) -> None:
         """Begin ``kernels`` kernels of one arch, the last of them on ``line``."""
-        if not self._section.begin(arch, line, kernels):
+        section = self._section
+        if section.headed and section.arch not in (None, arch):  # one ptxas run compiles for one arch
             self._seen.interleaved = self._seen.crossed = True
+        section.arch, section.last_kernel_line = arch, line
+        section.entries += kernels
         if arch is not None:
             self._seen.features.add("arch")
         self._seen.entries += kernels
