@@ -136,12 +136,12 @@ def _reached(folder: str, modules: Collection[str]) -> list[Any]:
 def passes(place: Path, tests: Sequence[str], seconds: int) -> bool:
     """Whether tests pass in a copy of the tree, in so many seconds of processor time for each process of theirs.
 
-    What waits instead of computing has ten times as long.
+    What waits instead of computing has twenty times as long.
     """
     process = _pytest(place, ["-x", *tests], {"PYTHONDONTWRITEBYTECODE": "1"})
     resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
     try:
-        return process.wait(10 * seconds) in (0, 5)  # 5: none of these tests is there
+        return process.wait(20 * seconds) in (0, 5)  # 5: none of these tests is there
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

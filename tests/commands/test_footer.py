@@ -17,6 +17,8 @@ from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Usage
+from spillscan.model.code import SassStats
+from spillscan.model.local import Group, LocalTraffic, SourceLine, WeighedLine
 from tests.conftest import FIXTURES, run, sized
 
 HEAD = FIXTURES / "demo" / "head.log"
@@ -42,7 +44,7 @@ def test_what_is_printed_accepts(options: tuple[str, ...], tmp_path: Path) -> No
     assert command
     assert run(*shlex.split(command[1]), cwd=tmp_path).returncode == 0
     assert run(*call, "--baseline", "spillscan-baseline.jsonl", cwd=tmp_path).returncode == 0
-    assert text.count("accept (the first)") == 1
+    assert text.count("accept (the first)") == text.count("\n  then check with --baseline ") == 1
     entry = re.search(r"^accept \(the first\): in spillscan.yaml, (.*)$", text, re.MULTILINE)
     assert entry
     (tmp_path / "spillscan.yaml").write_text(entry[1] + "\n")
@@ -87,6 +89,16 @@ def kernel(**facts: Any) -> Kernel:
     )
 
 
+def read(line: int = 0) -> SassStats:
+    """Machine code whose spills have a source line, or none."""
+    source = SourceLine(file="k.cu", line=line)
+    lines = (
+        (WeighedLine(kind="spill", source=source, accesses=2, bytes=8, depth=0, weight=8, share=1.0),) if line else ()
+    )
+    local = LocalTraffic(kept=((Group("spill", True, 4, 0, False), 2),), kept_lines=lines, evidence="annotation")
+    return SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 2),), local=local)
+
+
 @pytest.mark.parametrize(
     ("kernels", "launches", "said"),
     [
@@ -96,6 +108,13 @@ def kernel(**facts: Any) -> Kernel:
         ([kernel(role="function")], (), []),
         ([kernel(final=False)], ("*=64",), ["final registers of 1 kernel (known after the device link)"]),
         ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo, pass the binary"]),
+        ([kernel(spills=8, sass=read())], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo)"]),
+        (
+            [kernel(spills=8, sass=read(), final=True), kernel(spills=8)],
+            ("*=64",),
+            ["source lines of 2 spilling kernels (compile with -lineinfo, pass the binary"],
+        ),
+        ([kernel(spills=8, sass=read(line=7))], ("*=64",), []),
     ],
 )
 def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], said: list[str]) -> None:

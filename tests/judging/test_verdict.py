@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from spillscan import scan
 from spillscan.judging import rules
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
@@ -35,6 +36,15 @@ def policy(*accepted: str, fail_on: str = "error", **options: str) -> Policy:
 def gaps(build: Build, held: Policy) -> list[Gap]:
     needs = rules.judged(held.terms_of_all(build.kernels), "build", held.fail_on)
     return list(gaps_of(build, rules.check(build, held).undecided, needs, held))
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [({}, []), ({"require_archs": "sm_120"}, ["arch-required"]), ({"driver_release": "12.0"}, ["ptx-too-new"])],
+)
+def test_archs_or_a_driver_that_the_policy_names_are_to_be_served(options: dict[str, str], codes: list[str]) -> None:
+    build = scan(str(FIXTURES / "binary" / "linked-13.5.so.zst"))
+    assert [gap.code for gap in gaps(build, policy(**options))] == codes
 
 
 TABLE = [
