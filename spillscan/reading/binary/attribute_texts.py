@@ -23,7 +23,7 @@ _NAMED = {
     attributes.MAXREG_COUNT: "register limit",
     0x0F: "external functions",
     0x1E: "call stack",
-    0x3E: "cluster dimensions",
+    0x3E: "explicit cluster",
     0x3F: "largest cluster",
     attributes.NUM_BARRIERS: "named barriers",
     **dict.fromkeys(_OFFSETS, "offsets of instructions"),
@@ -32,6 +32,8 @@ _NAMED = {
 _IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
 """Attributes that are not compared: toolkit version, spill annotations, statistics."""
 _ALL = range(256)
+_SHOWN_BYTES = 8
+"""Longest value that a comparison shows; a longer one has only changed."""
 UNKNOWN_ATTRIBUTE = "attribute 0x"
 
 
@@ -60,6 +62,7 @@ def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str
         elif attribute == 0x0A:  # the first word is a symbol number
             text = payload[4:].hex()
         else:
-            text = payload.hex() if payload else str(value)
+            mark = "#" if len(payload) > _SHOWN_BYTES else ""
+            text = f"{mark}{payload.hex()}" if payload else str(value)
         values.setdefault(label, []).append(text)
     yield from ((label, ", ".join(texts)) for label, texts in sorted(values.items()))
