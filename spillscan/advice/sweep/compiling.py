@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import NamedTuple
 
 from spillscan.advice.sweep import ptx
@@ -173,7 +173,7 @@ class Module:
             shutil.copy(file, place)
         steps = self._steps(words, place)
         for step in steps.before:
-            if not all(map(os.path.exists, _made(step))):
+            if not any(map(os.path.exists, _made(step))):
                 _run(step, self.unit.folder, steps.environment)
         return steps
 
@@ -239,9 +239,7 @@ class Workshop:
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch
         if key not in self._made:
-            folder = Path(self._temporary.name, str(len(self._made)))
-            folder.mkdir()
-            self._made[key] = Module(unit, arch, folder, index)
+            self._made[key] = Module(unit, arch, Path(mkdtemp(dir=self._temporary.name)), index)
         return self._made[key]
 
 
@@ -269,7 +267,7 @@ def _tool(step: Sequence[str]) -> str:
 
 def _made(step: Sequence[str]) -> _Words:
     """Files written by a step and read by a device step."""
-    options = ("-o", *(["--module_id_file_name"] if _tool(step) == "cudafe++" else []))
+    options = ("-o", *["--module_id_file_name"] * ("--gen_module_id_file" in step))
     return [word for option, word in pairwise(step) if option in options]
 
 

@@ -74,7 +74,7 @@ COMMANDS = {
     "several sources": "-arch=sm_80 other.cu k.cu -shared -o k.so",
     "options file": "--options-file all.rsp",
     "limits": "-maxrregcount 64 -m 64 -Xptxas -maxrregcount=48 -arch=sm_80 -c k.cu",
-    "threads": "--threads 4 -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 -c k.cu",
+    "threads": "--threads 4 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_86,code=sm_86 -c k.cu",
     "all threads": "-t0 -arch=sm_80 -c k.cu",
     "dependencies": "-MD -MF k.d -arch=sm_80 -c k.cu -o k.o",
     "other name": "-x cu -arch=sm_80 -c 'a b'",
@@ -131,8 +131,8 @@ def by_hand(source: Source, setting: Setting, nvcc: str, folder: Path, text: str
     else:
         words = [str(Path(shlex.split(nvcc)[0]).parent / "ptxas"), "-v", "-arch=sm_80", "k.ptx", "-o", "k.cubin"]
     done = subprocess.run(words, cwd=place, check=True, capture_output=True, text=True)
-    of_sm_75 = r"(?s)ptxas info    : Compiling entry function '\w+' for 'sm_75'.*?bytes cmem.*?\n"
-    return {_unhashed(symbol): each for symbol, each in metrics_of(re.sub(of_sm_75, "", done.stderr)).items()}
+    others = r"(?s)ptxas info    : Compiling entry function '\w+' for 'sm_(?:75|86)'.*?bytes cmem.*?\n"
+    return {_unhashed(symbol): each for symbol, each in metrics_of(re.sub(others, "", done.stderr)).items()}
 
 
 def _unhashed(symbol: str) -> str:
