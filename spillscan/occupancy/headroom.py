@@ -235,14 +235,10 @@ def available_dynamic_shared_bytes(configuration: Configuration, blocks: int) ->
     attribute = configuration.max_dynamic_shared_bytes
     large = configuration.static_shared_bytes > device.shared_bytes_per_block
     limit = device.shared_limit_per_block_optin if large or attribute is not None else device.shared_limit_per_block
-    whole = limit
-    if blocks > 1:
-        whole = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)
-        whole = whole or carveout_step(device, 1)
+    of_sm = preferred_shared_bytes(device, configuration.carveout_percent, configuration.cache_preference)
+    whole = limit if blocks == 1 else of_sm or carveout_step(device, 1)
     share = min(whole // blocks // device.shared_alloc_unit * device.shared_alloc_unit, limit)
-    free = share - configuration.static_shared_bytes
-    if device.version >= (8, 0):
-        free -= device.shared_bytes_reserved_per_block
+    free = share - configuration.static_shared_bytes - (device.shared_limit_per_block - device.shared_bytes_per_block)
     if attribute is None:
         most = device.shared_bytes_per_block_optin if large else device.shared_bytes_per_block
         attribute = max(most - configuration.static_shared_bytes, 0)
