@@ -83,9 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
         if source and id(kernel) in texts:
             held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
             code_shown = Code(texts[id(kernel)])
-            if kernel.caller:
-                say([f"  in the code of {printable(names.of(kernel.caller))}:"])
             say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
+        elif source and kernel.caller:
+            say([f"  its machine code is in that of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:
             say(["  its machine code cannot be read again; pass the binary itself (sm_75 or later)"])
     _issues.report_issues(build.issues)

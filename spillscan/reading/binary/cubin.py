@@ -49,54 +49,27 @@ from spillscan.reading.binary.window import DamageError, Window
 TKINFO = b".note.nv.tkinfo"
 ABI_NEW = 8
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{2,}")
-_VERSION = re.compile(rb"V(\d+)\.(\d+)\.(\d+)")
-_ARCH = re.compile(rb"-arch[= ]+(?:sm|compute)_(\d+[af]?)\b")
+_VERSION = re.compile(rb"V(\d+\.\d+\.\d+)")
 
 
-class Toolkit(Struct, frozen=True, kw_only=True, dict=True):
-    """The ptxas or nvlink that wrote a cubin; empty fields are unknown."""
-
-    version: tuple[int, ...] = ()
-    """(13, 5, 37); only the first two without a note; empty if unknown."""
-    tool: str = ""
-    """``ptxas`` or ``nvlink``."""
-    options: str = ""
-    """Its command line."""
-    arch: str = ""
-    """Target on its command line: ``100f``."""
-
-    @cached_property
-    def maker(self) -> Maker | None:
-        """The toolkit for reports; ``None`` if its version is unknown."""
-        if not self.version:
-            return None
-        return Maker(tool=self.tool, version=".".join(map(str, self.version)), options=self.options)
-
-
-def toolkit_of(elf: Elf) -> Toolkit:
-    """Toolkit that wrote the cubin, from its note or ELF header."""
+def maker_of(elf: Elf) -> Maker | None:
+    """Tool that wrote the cubin, from its note, else its toolkit from the ELF header; ``None`` if unknown."""
     note = elf.index(TKINFO)
     if note is not None:
         return _tkinfo(elf.contents(note))
     if elf.abi_version < ABI_NEW and 50 <= elf.version < 1000:  # toolkit version: 0x7e is 12.6
-        return Toolkit(version=(elf.version // 10, elf.version % 10))
-    return Toolkit()
+        return Maker(tool="", version=f"{elf.version // 10}.{elf.version % 10}", options="")
+    return None
 
 
-def _tkinfo(note: Window) -> Toolkit:
+def _tkinfo(note: Window) -> Maker | None:
     """Parse the note: a 24-byte header (sizes, type, owner), a table of offsets, then tool, version, branch and
     options."""
     texts: list[bytes] = _PRINTABLE.findall(note.copy(0, min(note.size, 1 << 16), "note"))
     texts = [text for text in texts if text != b"NVIDIA Corp"]
     release = next((match for text in texts if (match := _VERSION.search(text))), None)
     options = texts[-1].strip() if len(texts) > 3 else b""
-    arch = _ARCH.search(options)
-    return Toolkit(
-        version=tuple(map(int, release.groups())) if release else (),
-        tool=texts[0].decode() if texts else "",
-        options=options.decode(),
-        arch=arch[1].decode() if arch else "",
-    )
+    return release and Maker(tool=texts[0].decode(), version=release[1].decode(), options=options.decode())
 
 
 RELOCATABLE_FILE = 1
@@ -110,8 +83,6 @@ DYNAMIC_ALIGNMENT = 16
 (measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""
 _FIRST_WITH_ATTRIBUTES_OF_ALL = (9, 0)
 """First toolkit that writes ``.nv.info.KERNEL`` for kernels without parameters, too; CUDA 8 does not."""
-_BEFORE_PARAMETERS_BYTES = 0x140
-"""Bytes of constant bank 0 before the parameters in cubins of earlier toolkits (sm_30 to sm_6x)."""
 
 _FIRST_SIGN, _DELETE = 0x21, b"\x7f"
 """First character allowed in names, and DEL, which is not."""
@@ -155,9 +126,14 @@ class Cubin:
         self.relocatable = self.elf.type == RELOCATABLE_FILE
 
     @cached_property
-    def toolkit(self) -> Toolkit:
-        """Tool that wrote it."""
-        return toolkit_of(self.elf)
+    def maker(self) -> Maker | None:
+        """Tool that wrote it; ``None`` if unknown."""
+        return maker_of(self.elf)
+
+    @cached_property
+    def toolkit(self) -> tuple[int, ...]:
+        """Version of that tool; empty if unknown."""
+        return tuple(map(int, self.maker.version.split("."))) if self.maker else ()
 
     @cached_property
     def lines(self) -> Lines:
@@ -185,8 +161,8 @@ class Cubin:
             found = records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
             if any(value == 1 for _, value, _ in found):
                 return "a"
-        named = self.toolkit.arch
-        return "f" if named == f"{self.number}f" else ""
+        family = rf"-arch[= ]+(?:sm|compute)_{self.number}f\b"
+        return "f" if self.maker is not None and re.search(family, self.maker.options) else ""
 
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
@@ -263,9 +239,7 @@ class Cubin:
         if wrong := [section for section, title in titles.items() if elf.names[section] != CODE + title]:
             yield f"a function whose name does not match its section {wrong[0]}"
         without = symbols.kernels.difference(sections.infos)
-        if self.toolkit.version and self.toolkit.version < _FIRST_WITH_ATTRIBUTES_OF_ALL:
-            without = {each for each in without if self._takes_parameters(each)}
-        if without:
+        if without and (self.toolkit or _FIRST_WITH_ATTRIBUTES_OF_ALL) >= _FIRST_WITH_ATTRIBUTES_OF_ALL:
             yield f"{len(without)} kernels without attributes"
         banks = sections.banks
         if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
@@ -348,11 +322,6 @@ class Cubin:
     def _module(self) -> int | None:
         """Index of the section with the module's attributes."""
         return self.elf.index(b".nv.info")
-
-    def _takes_parameters(self, section: int) -> bool:
-        """Whether a kernel's constant bank 0 extends beyond the driver's part before the parameters."""
-        banks = self._sections.banks.get(section, ())
-        return any(bank == 0 and size > _BEFORE_PARAMETERS_BYTES for bank, size in banks)
 
     def _named_by(self, section: int) -> bytes:
         """Function name in the name of a code section."""

@@ -150,12 +150,9 @@ class Elf:
         return starmap(Symbol, _SYMBOL.iter_unpack(rows))
 
     def addends(self) -> Iterator[tuple[int, int]]:
-        """(offset, addend) of all relocations that have one."""
-        for index, section in enumerate(self.sections):
-            if section.type == _RELA:
-                contents = self.contents(index)
-                rows = contents.view(0, contents.size // 24 * 24, "relocations")
-                yield from ((offset, addend) for offset, _, addend in _RELOCATIONS[_RELA].iter_unpack(rows))
+        """(offset, addend) of all relocations."""
+        for section in self._tables:
+            yield from ((each.offset, each.addend) for each in self.relocations(section))
 
     @cached_property
     def _tables(self) -> dict[int, list[int]]:

@@ -18,20 +18,15 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
+def _functions(kernels: Iterable[Kernel]) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
     """Kernels that were read from a binary, grouped by function, while their input is open. Skips what cannot be read
-    again: standard input, and for a snapshot a binary that is gone or was rebuilt. ``inner``: include functions inside
-    a kernel's code, each with the kernel's function."""
-    by_input: dict[str, dict[tuple[str, str | None], list[Kernel]]] = {}
+    again: standard input, and for a snapshot a binary that is gone or was rebuilt."""
+    by_input: dict[str, dict[tuple[str, str], list[Kernel]]] = {}
     for kernel in kernels:
         origin = kernel.sass.origin if kernel.sass else None
-        if origin is None or origin.format != "binary" or kernel.sass is None:
-            continue
-        wanted = by_input.setdefault(origin.input, {})
-        if kernel.sass.digest:
+        if origin is not None and origin.format == "binary" and kernel.sass is not None and kernel.sass.digest:
+            wanted = by_input.setdefault(origin.input, {})
             wanted.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
-        elif inner and kernel.caller:
-            wanted.setdefault((kernel.caller, kernel.key.arch), []).append(kernel)
     if not by_input:  # a log: neither NumPy nor the binary reader is loaded
         return
     from spillscan.reading.binary import records
@@ -40,32 +35,19 @@ def _functions(kernels: Iterable[Kernel], *, inner: bool = False) -> Iterator[tu
 
     for name, wanted in by_input.items():
         symbols = {symbol for symbol, _ in wanted}
-        homes: dict[int, list[tuple[Cubin, Function]]] = {}
         if not os.path.isfile(name):
             continue
         with suppress(InputError), Source(name).open() as stream:
             for cubin, function in records.cubins(stream.buffer(), symbols, DEFAULT):
                 with suppress(DamageError):
-                    if same := wanted.get((function.symbol, cubin.digest_of(function)), ()):
-                        yield list(same), cubin, function
-                    for kernel in wanted.get((function.symbol, cubin.arch), ()):
-                        if kernel.key.symbol in cubin.parts_of(function).values():
-                            homes.setdefault(id(kernel), []).append((cubin, function))
-            together: dict[int, tuple[list[Kernel], Cubin, Function]] = {}
-            for kernel in (each for some in wanted.values() for each in some):
-                found = homes.get(id(kernel), [])
-                if len(found) == 1:  # ambiguous if several kernels have one name
-                    ((cubin, function),) = found
-                    together.setdefault(id(function), ([], cubin, function))[0].append(kernel)
-            yield from together.values()
+                    if same := wanted.get((function.symbol, cubin.digest_of(function))):
+                        yield same, cubin, function
 
 
-def _by_kernel(
-    kernels: Iterable[Kernel], read: Callable[[Cubin, Function], _T | None], *, inner: bool = False
-) -> dict[int, _T]:
+def _by_kernel(kernels: Iterable[Kernel], read: Callable[[Cubin, Function], _T | None]) -> dict[int, _T]:
     """Results of ``read`` that are not ``None``, by the kernel's ``id``; each function is read once."""
     found: dict[int, _T] = {}
-    for same, cubin, function in _functions(kernels, inner=inner):
+    for same, cubin, function in _functions(kernels):
         new = [id(kernel) for kernel in same if id(kernel) not in found]
         if new and function.code.size and (result := read(cubin, function)) is not None:
             found |= dict.fromkeys(new, result)
@@ -94,13 +76,12 @@ def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
 
 
 def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
-    """Live registers and code, by the kernel's ``id``, if its architecture has a table. For a function inside a
-    kernel's code they are the whole kernel's."""
+    """Live registers and code, by the kernel's ``id``, if its architecture has a table."""
     from spillscan.reading.binary.references import text_of
 
     def both(cubin: Cubin, function: Function) -> tuple[Pressure, CodeText] | None:
         pressure = _pressure(cubin, function)
         return None if pressure is None else (pressure, text_of(cubin, function))
 
-    found = _by_kernel(kernels, both, inner=True)
+    found = _by_kernel(kernels, both)
     return {key: pressure for key, (pressure, _) in found.items()}, {key: text for key, (_, text) in found.items()}

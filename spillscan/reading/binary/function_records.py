@@ -64,11 +64,11 @@ def facts_of(cubin: Cubin, function: Function) -> Facts:
         function.usage,
         function.dynamic_shared,
         info,
-        spills_of(info, cubin.toolkit.version),
+        spills_of(info, cubin.toolkit),
         tuple(cubin.parts_of(function).items()),
         cubin.digest_of(function),
         function.code.size,
-        cubin.toolkit.maker,
+        cubin.maker,
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -291,7 +291,7 @@ class MemberReader:
         analyses = self._analyses(functions, cubin)
         peaks = _peaks(cubin) if self._live else {}
         own = bool(peaks or cubin.lines)
-        home = _Home(arch, number, image.place.unit(self.origin.input, self._unit))
+        home = {"arch": arch, "member": number, "identifier": image.place.unit(self.origin.input, self._unit)}
         for function, facts in functions:
             if isinstance(facts, DamageError):
                 lost = DamageError(f"{function.symbol}: {facts.what}", facts.offset)
@@ -332,23 +332,14 @@ class MemberReader:
         self._known |= new
         return analyses | new
 
-    def _named(self, analyzed: Analyzed, symbol: str, home: _Home) -> Iterator[Record]:
+    def _named(self, analyzed: Analyzed, symbol: str, home: Mapping[str, Any]) -> Iterator[Record]:
         """Records of one function, and of the callees in its code."""
-        yield replace(analyzed.record, symbol=symbol, arch=home.arch, member=home.member, identifier=home.unit)
+        yield replace(analyzed.record, symbol=symbol, **home)
         if analyzed.lost_setting:
             what = f"{symbol} declares setmaxnreg in its attributes, but its code has no USETMAXREG"
             yield replace(issue_of("unknown-opcode", what, "error", self.origin), hides=("registers", "code"))
         for callee in analyzed.callees:
-            yield replace(callee, arch=home.arch, member=home.member, identifier=home.unit, caller=symbol)
-
-
-class _Home(NamedTuple):
-    """Cubin that contains a function."""
-
-    arch: str
-    """``sm_90a``, from its container, else from the cubin."""
-    member: int
-    unit: str
+            yield replace(callee, caller=symbol, **home)
 
 
 def _facts(cubin: Cubin, function: Function) -> Facts | DamageError:

@@ -131,8 +131,6 @@ def read(
 
 _PUSHES = {Kind.SYNC: Kind.PUSH_SYNC, Kind.BREAK: Kind.PUSH_BREAK, Kind.CONTINUE: Kind.PUSH_CONTINUE}
 """Maxwell: SYNC jumps to the target of the innermost open SSY, BRK to that of PBK, CONT to that of PCNT."""
-_FAR = 1 << 62
-"""Address after all code."""
 WORD = 8
 """Bytes of code per line of the disassembly."""
 
@@ -161,20 +159,6 @@ class Flow:
         called = self._called()
         known = {*self._parts, *_returning(called, self._ways_out)}
         return sorted(known | self._unnamed(called, known) if self._kernel else known)
-
-    def entries_before(self, address: int) -> Sequence[int]:
-        """:attr:`entries`, of which some after ``address`` may be missing."""
-        return self.entries if self._of[Kind.RETURN] and address > self._first_callee() else self._parts
-
-    def _first_callee(self) -> int:
-        """Address before all callees that the listing does not name: a callee ends in a return, and begins after the
-        exit or return before that."""
-        before = -1
-        for address, returns in self._ways_out:
-            if returns:
-                return before
-            before = address
-        return _FAR
 
     def _called(self) -> set[int]:
         """Targets of calls within the listing. ptxas also uses calls as jumps, which are left out: to targets of

@@ -154,7 +154,6 @@ class Analysis(Struct, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         kernel = self.role != "function"
         self._flow = Flow(self.marked.moves, last=self.last_address, parts=self.parts, kernel=kernel)
-        self._seen: list[tuple[int, StackUse]] = []
         if self.role == "unknown":
             end = self._starts[1] if len(self._starts) > 1 else None
             self.role = "function" if self._flow.only_returns(end) else "entry"
@@ -175,14 +174,13 @@ class Analysis(Struct, kw_only=True, dict=True):
         inner = (call.address for call in self._flow.inner_calls() if self._part_of(call.target) in using)
         return {self._part_of(address) for address in (*self._flow.calls(), *inner)}
 
-    def _stack_uses(self, part: int) -> Iterator[StackUse]:
-        """Uses of the stack pointer in one part; the code is read on demand."""
-        yield from (use for where, use in self._seen if where == part)
+    @cached_property
+    def _uses(self) -> dict[int, list[StackUse]]:
+        """Uses of the stack pointer, by part."""
+        found: dict[int, list[StackUse]] = {}
         for address, use in self.stack_uses:
-            where = self._part_of(address)
-            self._seen.append((where, use))
-            if where == part:
-                yield use
+            found.setdefault(self._part_of(address), []).append(use)
+        return found
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""
@@ -248,7 +246,7 @@ class Analysis(Struct, kw_only=True, dict=True):
     def _extents(self) -> list[tuple[int, int, int]]:
         """Parts that access local memory: (number, index of the first access, index after the last)."""
         addresses = self.marked.addresses
-        entries = self._flow.entries_before(addresses[-1]) if addresses else []
+        entries = self._flow.entries if addresses else []
         cuts = [0, *(bisect_left(addresses, entry) for entry in entries), len(addresses)]
         return [(part, begin, end) for part, (begin, end) in enumerate(pairwise(cuts)) if begin < end]
 
@@ -312,7 +310,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         """Whether the address of the part's frame is used other than to access it; callees may share the frame of the
         function itself."""
         parts = [part] if part else range(len(self._starts))
-        return any(local.taken(use) for each in parts for use in self._stack_uses(each))
+        return any(local.taken(use) for each in parts for use in self._uses.get(each, ()))
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself from which callees refill: ptxas allocates registers across calls."""
@@ -326,7 +324,7 @@ class Analysis(Struct, kw_only=True, dict=True):
     def _frame(self, part: int) -> int | None:
         """Bytes that a part takes from the stack; ``None`` unless its first change of the stack pointer is a
         subtraction."""
-        changes = (local.change(use) for use in self._stack_uses(part))
+        changes = (local.change(use) for use in self._uses.get(part, ()))
         first = next((change for change in changes if change is not None), 0)
         return -first if first < 0 else None
 

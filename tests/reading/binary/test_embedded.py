@@ -273,14 +273,10 @@ def test_a_cubin_that_has_lost_something(what: str) -> None:
 
 
 def test_cuda_8_has_no_attributes_of_a_kernel_without_parameters() -> None:
-    """A cubin of which the version, the attributes and the size of the parameters' bank are made those of CUDA 8."""
+    """A cubin of which the version and the attributes are made those of CUDA 8."""
     lost = OLD.replace(b".nv.info.", b".nv.inf_.")
     of_cuda_8 = bytearray(lost)
     struct.pack_into("<I", of_cuda_8, 20, 80)
-    assert [issue.code for issue in scanned(bytes(of_cuda_8))[1]] == ["damaged"]  # it has parameters
-    file = Elf(Window(OLD))
-    bank = next(index for index, name in enumerate(file.names) if name.startswith(b".nv.constant0."))
-    struct.pack_into("<Q", of_cuda_8, file.table[0] + 64 * bank + 32, 0x140)
     found, issues = scanned(bytes(of_cuda_8))
     assert found
     assert not issues

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.machine.flow import Flow, Kind, Move, branches
@@ -26,18 +25,6 @@ def moves(rows: list[tuple[int, int, Kind, bool]]) -> list[Move]:
         Move(16 * place, 16 * target if kind in targeted else -1, kind, conditional)
         for place, target, kind, conditional in sorted(rows)
     ]
-
-
-@given(
-    rows=MOVES, parts=st.sets(st.integers(1, PLACES), max_size=3), place=st.integers(0, PLACES), kernel=st.booleans()
-)
-def test_callees_before_an_address(
-    rows: list[tuple[int, int, Kind, bool]], parts: set[int], place: int, kernel: bool
-) -> None:
-    held = [16 * part for part in parts]
-    asked, whole = (Flow(moves(rows), last=16 * PLACES, parts=held, kernel=kernel) for _ in range(2))
-    before = asked.entries_before(16 * place)
-    assert [entry for entry in before if entry <= 16 * place] == [e for e in whole.entries if e <= 16 * place]
 
 
 def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
