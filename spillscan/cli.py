@@ -82,6 +82,7 @@ def entry() -> NoReturn:
     for name, value in _LIBRARIES.items():
         if name not in os.environ:  # for this process only: programs that it starts for the user get os.environ
             os.putenv(name, value)
+    status = 2
     try:
         try:
             status = main()
@@ -91,6 +92,10 @@ def entry() -> NoReturn:
         sys.stderr.flush()
     except BrokenPipeError:
         _end_by_sigpipe()
+    except OSError as error:  # a full disk, which a command has reported and --help has not
+        if status != 2:
+            complain(f"standard output: {error.strerror}")
+        status = 2
     os._exit(status)
 
 

@@ -1,4 +1,7 @@
-"""Jobs, our action and pipelines as a runner has them: another user, no home, nothing of ours but the programs."""
+"""Jobs, our action and pipelines as a runner has them: another user, no home, nothing of ours but the programs.
+
+``make test`` from its set-up on: for another user, in a folder closed to others, with a blank in its path.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,3 +77,33 @@ def test_workflows_hooks_and_the_action(place: Path) -> None:
     status, said = as_another(place, sys.executable, "-m", "pytest", *options, *chosen, tests)
     assert status == 0, said
     assert " passed" in said, said
+
+
+ALREADY_INSTALLED = f"PYTHONPATH={sysconfig.get_path('purelib')}"
+"""For pip, which then installs nothing but the project itself."""
+SOME_TESTS = "PYTEST_ADDOPTS=-k 'unreadable or disk or streams or pre_commit' tests/commands tests/test_gate_docs.py"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("where", ["another user", "a folder closed to others", "a blank in its path"])
+def test_make_test_runs_from_its_set_up_on(where: str, place: Path) -> None:
+    checkout = place / where.removesuffix(" in its path")
+    for name in subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(
+        b"\0"
+    ):
+        if name and (source := ROOT / name.decode()).is_file():
+            (checkout / name.decode()).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, checkout / name.decode())
+    words = ["make", "-C", str(checkout), "test", f"PYTHON={sys.executable}"]
+    if where == "another user":
+        place.chmod(0o755)
+        status, said = as_another(place, "env", ALREADY_INSTALLED, SOME_TESTS, *words)
+    else:
+        place.chmod(0o700)
+        done = subprocess.run(
+            ["env", ALREADY_INSTALLED, SOME_TESTS, *words], capture_output=True, text=True, check=False
+        )
+        status, said = done.returncode, done.stdout + done.stderr
+    assert status == 0, said
+    assert " passed" in said, said
+    assert (checkout / ".venv" / "bin" / "spillscan").exists()

@@ -192,14 +192,15 @@ def test_an_error_that_no_command_expects_is_one_line_and_exit_2(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill"]
+    "options", ["check {log}", "check {log} -f json", "check {log} -f text:/dev/full", "explain spill", "scan --help"]
 )
 def test_a_full_disk_is_no_verdict(options: str) -> None:
     words = [word.format(log=HEAD) for word in options.split()]  # its path may have a blank
     command = [sys.executable, "-m", "spillscan", *words]
+    own = {**os.environ, "PYTHONUNBUFFERED": ""}
     with open("/dev/full", "wb") as full, open(ROOT / "README.md", "rb") as text:
         done = subprocess.run(
-            command, stdin=text, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+            command, stdin=text, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=own, check=False
         )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.endswith(": No space left on device\n")
