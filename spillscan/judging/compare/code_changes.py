@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from spillscan.output.nouns import count
 from spillscan.reading.binary.attribute_texts import UNKNOWN_ATTRIBUTE
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.machine import sameness
-from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reading.machine.spillmap import base
 
 VERDICTS: tuple[CodeVerdict, ...] = ("differs", "not compared", "identical")
@@ -174,20 +174,12 @@ _MOST_ROWS = 1 << 15
 
 
 def _diff(sides: tuple[Code, Code]) -> Iterator[str]:
-    """Unified diff of the instructions, with labels for addresses; register numbers are ignored."""
+    """Unified diff of the instructions, with labels for addresses and without register numbers."""
     if max(each.rows for each in sides) > _MOST_ROWS:
         yield f"more than {count(_MOST_ROWS, 'instruction')}: no text diff"
         return
-    texts = [_labelled(code) for code in sides]
-    plain = [[_REGISTER.sub(r"\1", line) for line in side] for side in texts]
-    for group in SequenceMatcher(None, plain[0], plain[1]).get_grouped_opcodes(2):
-        yield f"@@ {INSTRUCTION * group[0][1]:#06x} → {INSTRUCTION * group[0][3]:#06x}"
-        for kind, begin, end, start, stop in group:
-            if kind == "equal":
-                yield from (f"  {line}" for line in texts[1][start:stop])
-            else:
-                yield from (f"- {line}" for line in texts[0][begin:end])
-                yield from (f"+ {line}" for line in texts[1][start:stop])
+    old, new = ([_REGISTER.sub(r"\1", line) for line in _labelled(code)] for code in sides)
+    yield from islice(unified_diff(old, new, n=2, lineterm=""), 2, None)
 
 
 def _labelled(code: Code) -> list[str]:

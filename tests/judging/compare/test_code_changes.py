@@ -129,7 +129,7 @@ def test_a_difference_says_where() -> None:
     found = run("diff", "--with", "code-text", *roles, "-f", "json")
     document: dict[str, Any] = json.loads(found.stdout)
     worst = next(each for each in document["code"] if each["verdict"] == "differs")
-    assert worst["text"][0].startswith("@@ 0x")
+    assert worst["text"][0].startswith("@@ -")
     assert [hunk["place"] for hunk in worst["hunks"]] == [""], "compiled without -lineinfo"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,71 +91,6 @@ def test_a_rule_with_a_limit_is_undecided_where_its_value_is_missing(rule: Rule)
             reasons = [each.reason for each in undecided if each.rule == rule]
             open_end = judged in {limit.judges for limit in rule.limits} and any(limits.values())
             assert len(reasons) == open_end
-
-
-@pytest.fixture
-def one_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Adds rules that speak of everything, as CONTRIBUTING says: by one more check each."""
-    limits = rules.all_rules()["spill"].limits
-    loud = rules.Check(
-        rule=Rule(id="loud", severity="note", needs=("code",)),
-        find=lambda kernel, terms: [rules.Found("is a kernel")],
-        find_change=lambda change, terms: [rules.Found("changed")],
-        measure=lambda kernel, terms: {"loudness": 7},
-    )
-    quiet = rules.Check(
-        rule=Rule(id="quiet", severity="error", limits=limits),
-        find=lambda kernel, terms: (),
-        unknown=lambda kernel, terms: "nobody knows",
-        find_change=lambda change, terms: (),
-        unknown_change=lambda change, terms: "nobody knows",
-    )
-    known = (*rules.checks(), loud, quiet)
-
-    def add() -> None:
-        monkeypatch.setattr(rules, "checks", lambda: known)
-        clear()
-
-    def clear() -> None:
-        for cached in (rules.all_rules, rules.measures):
-            cached.cache_clear()
-
-    yield add
-    monkeypatch.undo()
-    clear()
-
-
-def test_a_rule_that_is_added_changes_no_other_answer(one_more: Callable[[], None]) -> None:
-    policy = Policy((from_options({"max_registers": "32", "max_stack_bytes": "0", "max_code_bytes": "64"}, (), ()),))
-    base, head = (scan([FIXTURES / "demo" / f"{name}.log"]) for name in ("base", "head"))
-    coded = scan([FIXTURES / "sass" / "cuobjdump-sm_120-13.5.sass.zst"])
-    compared = comparison(base, head, policy, all_pairs=True)
-    changes = (*compared.changes, *compared.unsettled, *compared.equal)
-    ids = tuple(rules.all_rules())
-
-    def answers() -> list[Any]:
-        judgements = [rules.check(build, policy) for build in (head, coded)]
-        findings = [each for judgement in judgements for each in judgement.findings]
-        findings += rules.check_changes(changes, policy).findings
-        undecided = [each for judgement in judgements for each in judgement.undecided]
-        undecided += rules.check_changes(changes, policy).undecided
-        kernels = (*head.kernels, *coded.kernels)
-        measured = [rules.measure(rule, kernel, policy.terms_of(kernel)) for rule in ids for kernel in kernels]
-        return [
-            [each for each in findings if each.rule in ids],
-            [each for each in undecided if each.rule.id in ids],
-            measured,
-            {each.rule for each in findings} - set(ids),
-        ]
-
-    *before, others = answers()
-    assert others == set()
-    one_more()
-    *after, others = answers()
-    assert others == {"loud"}
-    assert after == before
-    assert rules.measure("loud", head.kernels[0], policy.terms_of(head.kernels[0])) == (("loudness", 7),)
-    assert rules.measure("quiet", head.kernels[0], policy.terms_of(head.kernels[0])) is None
 
 
 OF_BUILDS = [each.rule.id for each in rules.checks() if "build" in each.judges]
