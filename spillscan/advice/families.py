@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from spillscan.advice.causes import causes, holdings
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Struct, frozen=True, kw_only=True):
     """Advice on the worst kernel of a family."""
 
     ranked: Ranked

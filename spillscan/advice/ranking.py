@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from spillscan.advice.fixes import of_occupancy
 from spillscan.model import Kernel, Launch
@@ -24,8 +25,7 @@ About = Literal["spills", "occupancy"]
 """Problem of a family: its kernels spill; or they do not, and occupancy is limited."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A family, and the values that determine its rank."""
 
     about: About

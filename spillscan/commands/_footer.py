@@ -22,8 +22,6 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
     """How to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
     from spillscan.commands._baseline import DEFAULT_FILE
 
-    if not failing:
-        return
     if gate.from_base:
         yield (
             "accept: this change cannot accept its own findings (--baseline-from): "

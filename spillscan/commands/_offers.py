@@ -8,9 +8,10 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by

@@ -6,10 +6,11 @@ A table becomes text, CSV, JSON, Markdown, or a table of a page.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from textwrap import wrap
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from spillscan.output import markdown
 from spillscan.output.records import compact, objects, plain
@@ -59,8 +60,7 @@ class Column(NamedTuple, Generic[T]):
         return markdown.linked(cell if cell == "-" else markdown.words(cell), address)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table(Generic[T]):
+class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
     """Rows and their columns."""
 
     columns: Sequence[Column[T]]
