@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -155,10 +153,11 @@ class SassStats(Struct, frozen=True, kw_only=True):
     @property
     def opcode_classes(self) -> dict[str, int]:
         """Number of instructions by class (:data:`OPCODE_CLASSES`), largest first; they add up to ``instructions``."""
-        sums: Counter[str] = Counter()
+        sums: dict[str, int] = {}
         for opcode, count in self.opcodes:
-            sums[CLASS_OF.get(opcode, OTHER_CLASS)] += count
-        return dict(sorted(sorted(sums.items()), key=itemgetter(1), reverse=True))
+            name = CLASS_OF.get(opcode, OTHER_CLASS)
+            sums[name] = sums.get(name, 0) + count
+        return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
     @property
     def unknown_opcodes(self) -> tuple[str, ...]:
