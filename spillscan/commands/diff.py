@@ -152,7 +152,7 @@ def _by_arch(arguments: argparse.Namespace) -> int:
     _answers.answer(
         forms,
         text=text,
-        json=lambda: {"builds": found.builds, "rows": objects(matrix_report.records(found))},
+        json=lambda: {"builds": found.builds, "rows": [*objects(matrix_report.records(found))]},
         csv=lambda: matrix_report.records(found),
         rows=_options.rows_of(arguments),
     )

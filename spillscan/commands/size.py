@@ -124,7 +124,7 @@ def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weigh
 
 
 def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
-    found, pairs = size_report.duplicates(weighed), size_report.alike(weighed)
+    found = size_report.duplicates(weighed)
     names = Names(dict.fromkeys(each.symbol for each in found))
     total = sum(copy.code_bytes for each in weighed for copy in each.weight.copies)
     saved = sum(each.saved_bytes for each in found)
@@ -133,9 +133,6 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
         f"{count(len(found), 'function')} with several copies:"
         f" {size(saved)} of {size(total)} of code are copies, {size(stored)} as stored"
     ]
-    for pair in pairs:
-        said = f"equal code of {pair.equal:,} of {count(pair.functions, 'function')}, {size(pair.equal_bytes)}"
-        notes.append(f"{' and '.join(pair.archs)}: {said}{': all of them' * pair.identical}")
     columns: list[Column[Duplicate]] = [
         Column("kernel", None, lambda each: names.of(each.symbol), left=True),
         Column(None, "symbol", lambda each: each.symbol),

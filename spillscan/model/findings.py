@@ -76,6 +76,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Why two kernels are considered the same."""
 
     kind: EvidenceKind = "identity"
+    """``identity``: equal names, regardless of checkout and toolkit; ``substitution``: a rule that explains all kernels
+    of a function; ``stated``: renamed in the policy or by ``--rename``."""
     rule: str = ""
     """Substitution: ``flash → fa3``."""
     explains: int = 0

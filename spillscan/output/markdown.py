@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # these would end a code span, or a cell even inside one
@@ -89,12 +90,27 @@ def _span(text: str) -> str:
     return f"{lead}{code(core, _LONGEST)}{end}{behind}" if core.strip() else ""
 
 
-def table(header: Row, rows: Iterable[Row], right: Sequence[str] = ()) -> Iterator[str]:
-    """Lines of a table; columns in ``right`` are right-aligned. Cells must already be Markdown."""
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'|'.join('--:' if name in right else ':--' for name in header)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+def table(
+    header: Row,
+    rows: Sequence[Row],
+    right: Collection[str] = (),
+    most_bytes: int | None = None,
+    hidden: int = 0,
+    noun: str = "row",
+    remark: str = "",
+) -> Iterator[str]:
+    """Lines of a table without its empty columns, and a line that counts ``hidden`` rows and those without room.
+
+    Cells must already be Markdown. Columns in ``right`` are right-aligned.
+    """
+    filled = [at for at in range(len(header)) if any(row[at] for row in rows)]
+    heads = [header[at] for at in filled]
+    lines = [f"| {' | '.join(heads)} |", f"|{'|'.join('--:' if name in right else ':--' for name in heads)}|"]
+    lines += [f"| {' | '.join(row[at] for at in filled)} |" for row in rows]
+    kept, left_out = within(lines, most_bytes) if most_bytes is not None else (lines, 0)
+    yield from kept
+    if more := left_out + hidden:
+        yield from ("", f"… {count(more, f'more {noun}')}{remark} (-f json has all)")
 
 
 def fold(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: ``1 kernel``, ``1,055 kernels``. ``plural``: if it is not ``noun`` with an s."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {of_number(number, noun, plural)}"
+
+
+def of_number(number: int, noun: str, plural: str = "") -> str:
+    """The noun for a number: ``kernel``, ``kernels``."""
+    return noun if number == 1 else plural or noun + "s"
 
 
 def listed(named: Iterable[str], unnamed: int) -> str:

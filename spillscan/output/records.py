@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, AnyStr
 
 from spillscan.output.safe import printable
@@ -49,34 +48,12 @@ def array(items: Iterable[str], indent: str = "  ") -> Iterator[str]:
 
 
 def document(value: Any) -> Iterator[str]:
-    """JSON text: an object over several lines, an array with one item per line.
-
-    Items of iterators, which may be very many, are created as they are written.
-    """
+    """JSON text: an object over several lines, an array with one item per line."""
     if isinstance(value, list | Iterator):
         yield from array(map(compact, value))
-    elif isinstance(value, Mapping) and any(isinstance(each, Iterator) for each in value.values()):
-        for at, (name, each) in enumerate(value.items()):
-            yield f"{',' if at else '{'}\n {json.dumps(name)}: "
-            comma = ""
-            while isinstance(each, Iterator) and (some := [*islice(each, _AT_ONCE)]):
-                yield comma or "["
-                yield harmless(_indented(some, "\n ")[1:-3])
-                comma = ","
-            yield "\n ]" if comma else harmless(_indented([] if isinstance(each, Iterator) else each, "\n "))
-        yield "\n}"
     else:
-        yield harmless(_indented(value))
+        yield harmless(json.dumps(plain(value), indent=1, allow_nan=False))
     yield "\n"
-
-
-_AT_ONCE = 1000
-"""Number of items to encode at a time; each indented text leaves a reference cycle of functions."""
-
-
-def _indented(value: Any, line: str = "\n") -> str:
-    """JSON text over several lines, each beginning with ``line``."""
-    return json.dumps(plain(value), indent=1, allow_nan=False).replace("\n", line)
 
 
 def objects(records: Iterable[Sequence[Any]]) -> Iterator[dict[str, Any]]:

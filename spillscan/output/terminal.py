@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import pairwise
 from textwrap import wrap
@@ -26,15 +26,13 @@ PLAIN_WIDTH = 120
 _NARROWEST = 60
 _LONGEST_COMPLAINT = 1000
 """Maximum characters of a line on standard error; names in it may be very long."""
-_WANTED_NAME, _SMALLEST_NAME, _LEAST_NAME = 44, 16, 8
+_SMALLEST_NAME, _LEAST_NAME = 16, 8
 _READABLE_NAME = {True: 24, False: 40}
 """Characters of a name before other columns are hidden: at up to 80 columns, and above."""
 _MANY = 4
 """Rows, including the header, above which equal columns move to a caption."""
 
-Cell = str | Callable[[int], str]
-"""Text, or a function that returns a name in at most the given number of characters."""
-Row = tuple[Sequence[Cell], str]
+Row = tuple[Sequence[str], str]
 """Cells and the color of the row."""
 
 
@@ -119,8 +117,10 @@ def hung(lines: Iterable[str], style: Style, indent: int | None = None) -> Itera
 
 
 def complain(text: str) -> None:
-    """Print a line to standard error."""
-    print(printable(f"spillscan: {text}", _LONGEST_COMPLAINT), file=sys.stderr)
+    """Print a line to standard error, wrapped between words on a terminal."""
+    line = printable(f"spillscan: {text}", _LONGEST_COMPLAINT)
+    width = columns(PLAIN_WIDTH) if sys.stderr.isatty() else len(line)
+    print(*hung([line], Style(width=width), indent=2), sep="\n", file=sys.stderr)
 
 
 def table(
@@ -134,40 +134,29 @@ def table(
 ) -> Iterator[str]:
     """Lines of a table, with columns as wide as needed.
 
-    If the table is too wide, ``spare`` columns are hidden first and named in a last line; then names and units are cut,
-    and ``words`` columns, the widest first. ``left`` columns are left-aligned. Cells of the first column may be names
-    that adapt to the remaining width. A row of one cell is a heading across all columns. With ``caption``, columns with
-    equal cells in many rows move to a line above.
+    If the table is too wide, ``spare`` columns are hidden first and named in a last line; then the names in the first
+    column are cut, and ``words`` columns, the widest first. ``left`` columns are left-aligned. A row of one cell is a
+    line across all columns. With ``caption``, columns with equal cells in many rows move to a line above.
     """
-    shown = [header, *(cells for cells, _ in rows if not _is_heading(cells, header))]
-    fits = any(callable(cells[0]) for cells in shown)
-    grid = [[printable(_in_room(cell, _WANTED_NAME)) for cell in cells] for cells in shown]
+    shown = [header, *(cells for cells, _ in rows if not _is_line(cells, header))]
+    grid = [[printable(cell) for cell in cells] for cells in shown]
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
         if alike:
-            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike if grid[1][at])
+            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
-            if said:
-                for part in wrap(f"in all rows: {said}", style.width, subsequent_indent="  "):
-                    yield paint(part, DIM, style)
-    wanted = max(len(row[0]) for row in grid[1:]) if fits else _READABLE_NAME[style.width <= 80]
+            yield from (paint(part, DIM, style) for part in hung([f"in all rows: {said}"], style, indent=2))
     gone = []
     for column in spare:
-        if _excess(grid, style, keeping=wanted) > 0 and column in grid[0]:
+        if _excess(grid, style, _READABLE_NAME[style.width <= 80]) > 0 and column in grid[0]:
             gone.append(column)
             at = grid[0].index(column)
             for row in grid:
                 del row[at]
-    if fits:
-        others = [max(map(len, column)) for column in list(zip(*grid, strict=True))[1:]]
-        room = style.width - sum(others) - 2 * len(others)
-        for row, cells in zip(grid, shown, strict=True):
-            row[0] = printable(_in_room(cells[0], max(room, _SMALLEST_NAME)))
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    cut = [len(widths) - 1, 0] if grid[0][-1] == "unit" else [0]
-    also = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
-    for smallest, places in ((_SMALLEST_NAME, [*cut, *also]), (_LEAST_NAME, cut)):
-        for at in places:
+    longest = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
+    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
+        for at in (0, *longest):
             excess = sum(widths) + 2 * (len(widths) - 1) - style.width
             if excess > 0:
                 widths[at] = min(widths[at], max(smallest, widths[at] - excess))
@@ -175,41 +164,33 @@ def table(
     yield paint(_line(grid[0], widths, aligned), BOLD, style)
     lines = iter(grid[1:])
     for cells, color in rows:
-        if _is_heading(cells, header):
-            yield paint(printable(_in_room(cells[0], style.width), style.width), color or BOLD, style)
+        if _is_line(cells, header):
+            yield from (paint(part, color, style) for part in hung(cells, style, indent=4))
         else:
             line = paint(_line(next(lines), widths, aligned), color, style)
             yield _ZERO.sub(rf"\1{DIM}0{END}", line) if style.color and not color else line
     if gone:
-        yield from (paint(part, DIM, style) for part in wrap(f"hidden columns: {', '.join(gone)}", style.width))
+        yield from (paint(part, DIM, style) for part in hung([f"hidden columns: {', '.join(gone)}"], style))
 
 
 _ZERO = re.compile(r"(  )0(?=  |$)")
 """A cell of 0, which is dimmed."""
 
 
-def _in_room(cell: Cell, room: int) -> str:
-    return cell if isinstance(cell, str) else cell(room)
-
-
-def _is_heading(cells: Sequence[Cell], header: Sequence[str]) -> bool:
+def _is_line(cells: Sequence[str], header: Sequence[str]) -> bool:
     return len(cells) == 1 < len(header)
 
 
 def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
-    """Number of columns by which the table is too wide if names and units are cut to ``keeping`` characters."""
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    for column in {0, len(widths) - 1 if grid[0][-1] == "unit" else 0}:
-        widths[column] = min(widths[column], keeping)
-    return sum(widths) + 2 * (len(widths) - 1) - style.width
+    """Number of columns by which the table is too wide if names are cut to ``keeping`` characters."""
+    first, *others = (max(map(len, column)) for column in zip(*grid, strict=True))
+    return min(first, keeping) + sum(others) + 2 * len(others) - style.width
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, to_left in zip(cells, widths, aligned_left, strict=True):
-        text = clip(cell, width)
-        padded.append(text.ljust(width) if to_left else text.rjust(width))
-    return "  ".join(padded).rstrip()
+    texts = (clip(cell, width) for cell, width in zip(cells, widths, strict=True))
+    sides = ("<" if to_left else ">" for to_left in aligned_left)
+    return "  ".join(map("{:{}{}}".format, texts, sides, widths)).rstrip()
 
 
 def fold(more: int, style: Style, about: str = "") -> Iterator[str]:

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spillscan.model.findings import CodeChange, Hunk, Moved
+from spillscan.naming import Names
+from spillscan.output.nouns import listed
 from spillscan.output.safe import printable
-from spillscan.output.terminal import DIM, RED, YELLOW, Row, Style, fold, hung, table
+from spillscan.output.terminal import DIM, RED, YELLOW, Style
 from spillscan.reports.report import Report
+from spillscan.reports.table import Column, Line, Table
 from spillscan.reports.words import cell, label_of
 
 _COLORS = {"differs": RED, "not compared": YELLOW, "identical": DIM}
@@ -16,9 +19,6 @@ _HUNKS = 3
 """Hunks shown per kernel."""
 _OPCODES = 4
 """Opcodes named per hunk."""
-_KERNELS = 12
-"""Kernels shown in Markdown; JSON has all."""
-_KERNEL_WIDTH, _COLUMNS = 24, ("kernel", "arch", "code", "instructions", "why")
 
 
 def summary(report: Report) -> str:
@@ -37,11 +37,10 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
     if report.code_changes is None:
         return
     found = [each for each in report.code_changes if each.reasons]
-    shown = found if style.rows is None else found[: style.rows]
+    shown = found[: style.rows]
     if shown:
         yield ""
-        yield from _table(shown, report, style)
-        yield from fold(len(found) - len(shown), style)
+        yield from _table(shown, len(found) - len(shown), report.names).text(style)
     for each in (each for each in shown if each.text):
         yield ""
         yield f"{label_of(each.change.kernel, report.names)}:"
@@ -50,30 +49,27 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
     yield summary(report)
 
 
-def _table(shown: Sequence[CodeChange], report: Report, style: Style) -> Iterator[str]:
-    rows = []
+def _table(shown: Sequence[CodeChange], hidden: int, names: Names) -> Table[CodeChange]:
+    """A row per kernel, with reasons below it, and of few kernels the first hunks."""
+    rows: list[CodeChange | Line] = []
     for each in shown:
-        kernel, (before, after) = each.change.kernel, each.instructions
-        size_cell = "?" if after is None else f"{after:,}" if before == after else f"{before or 0:,} → {after:,}"
-        cells = [cell(kernel, report.names), kernel.key.arch or "?", each.verdict, size_cell]
-        rows.append((cells, _COLORS[each.verdict], "; ".join(each.reasons)))
-    room = style.width - sum(max(len(str(cells[at])) for cells, _, _ in rows) for at in (1, 2)) - _KERNEL_WIDTH - 24
-    fits = max(len(why) for _, _, why in rows) <= room
-    lines: list[Row] = []
-    for (cells, color, why), each in zip(rows, shown, strict=True):
-        lines.append(([*cells, why] if fits else cells, color))
-        below = [] if fits else [f"  {why}"] * bool(why)
-        below += [f"  {hunk_line(hunk)}" for hunk in each.hunks[:_HUNKS]] if len(shown) <= _HUNKS else []
-        lines += [([part], DIM) for part in hung(below, style, indent=4)]
-    yield from table(_COLUMNS if fits else _COLUMNS[:-1], lines, style, left=("kernel", "arch", "code", "why"))
-
-
-def markdown_lines(report: Report) -> list[tuple[str, tuple[str, ...]]]:
-    """Kernels that differ or were not compared, as (kernel and verdict, reasons and hunks); at most ``_KERNELS``."""
-    found = [each for each in report.code_changes or () if each.verdict != "identical"][:_KERNELS]
-    return [
-        (f"{label_of(each.change.kernel, report.names)}: {each.verdict}", tuple(code_lines(each)[1:])) for each in found
+        below = ["; ".join(each.reasons)]
+        below += map(hunk_line, each.hunks[:_HUNKS]) if len(shown) <= _HUNKS else ()
+        rows += [each, *(Line(f"  {text}", DIM) for text in below)]
+    columns: list[Column[CodeChange]] = [
+        Column("kernel", None, lambda each: cell(each.change.kernel, names), True),
+        Column("arch", None, lambda each: each.change.kernel.key.arch or "?", True),
+        Column("code", None, lambda each: each.verdict, True),
+        Column("instructions", None, _instructions),
     ]
+    return Table(columns=columns, rows=rows, hidden=hidden, counted="kernel", color=lambda each: _COLORS[each.verdict])
+
+
+def _instructions(found: CodeChange) -> str:
+    before, after = found.instructions
+    if after is None:
+        return "?"
+    return f"{after:,}" if before == after else f"{before or 0:,} → {after:,}"
 
 
 def code_lines(found: CodeChange) -> list[str]:
@@ -88,6 +84,6 @@ def hunk_line(hunk: Hunk) -> str:
 
 
 def said(moved: Sequence[Moved]) -> str:
-    """``FFMA 8 → 16, LDG 4 → 6, 2 more``."""
+    """``FFMA 8 → 16, LDG 4 → 6 and 2 more``."""
     shown = [f"{name} {before:,} → {after:,}" for name, before, after in moved[:_OPCODES]]
-    return ", ".join(shown + [f"{len(moved) - _OPCODES:,} more"] * (len(moved) > _OPCODES))
+    return listed(shown, len(moved) - _OPCODES)

@@ -6,7 +6,9 @@ import re
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -15,16 +17,15 @@ from spillscan.model import SEVERITIES, Build, Change, Delta, Effect, Finding, K
 from spillscan.model.metrics import METRICS, find_metric
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
+from spillscan.output.markdown import code
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Cell, Row, Style, fold, hung, table
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style
 from spillscan.reports import code_changes, listing, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
+from spillscan.reports.table import Column, Line, Table
 
-LIMITED = "limited by (threads)"
-COLUMNS = ("kernel", "arch", "metric", "before → after", "blocks/SM", LIMITED)
-_LEFT = ("kernel", "arch", "metric", "before → after", LIMITED)
 _OWN_COLUMN = ("resident_blocks", "active_warps")
 _COUNTS = tuple(each.name for each in METRICS if each.name.endswith(("_stores", "_loads")))
 """Instruction counts, shown only if no other metric of the kernel changed."""
@@ -38,11 +39,34 @@ _FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]
 """Start of a finding's message that repeats a row of the table."""
 
 
+class ChangeRow(NamedTuple):
+    """One row about a changed kernel; its first row names it."""
+
+    name: str
+    archs: str
+    metric: str
+    values: str
+    blocks: str = ""
+    limiter: str = ""
+    color: str = ""
+
+
+_COLUMNS: tuple[Column[ChangeRow], ...] = (
+    Column("kernel", None, lambda row: row.name, True, marked=lambda row: code(row.name) if row.name else ""),
+    Column("arch", None, lambda row: row.archs, True, marked=lambda row: code(row.archs) if row.archs else ""),
+    Column("metric", None, lambda row: row.metric, True),
+    Column("before → after", None, lambda row: row.values, True),
+    Column("blocks/SM", None, lambda row: row.blocks),
+    Column("limited by (threads)", None, lambda row: row.limiter, True, spare=1),
+)
+
+
 def lines(report: Report, style: Style) -> Iterator[str]:
     """Table of the changes, counts, and the verdict."""
     yield from pairings.toolkits(report)
     if report.changes:
-        yield from _table(entries(report), report, style)
+        changed = change_table(report, style.rows, with_findings=True)
+        yield from (*changed.text(style), "") if changed.rows else ()
         yield from pairings.archs(report)
         yield _counts(report)
     else:
@@ -59,33 +83,33 @@ def lines(report: Report, style: Style) -> Iterator[str]:
     yield from listing.verdict_lines(report, style, rest)
 
 
-def _table(found: Sequence[Entry], report: Report, style: Style) -> Iterator[str]:
-    """One row per changed metric, with findings below their kernel's rows, and the totals.
+def change_table(report: Report, most: int | None, with_findings: bool = False) -> Table[ChangeRow]:
+    """One row per changed metric, and the totals; on request, findings below their kernel's rows.
 
-    Changes are grouped by family if they need more rows than the style has.
+    Changes are grouped by family if they need more rows than ``most``.
     """
-    shown = chosen(found, report, style.rows)
-    rows: list[Row] = []
+    found = entries(report)
+    shown = chosen(found, report, most)
+    rows: list[ChangeRow | Line] = []
     for family, several in shown:
-        if family is not None:
-            rows.append(([_title(family, report, style.width)], ""))
+        rows += [] if family is None else [Line(_title(family, report))]
         for entry in several:
             under = family is not None and report.by in (None, "family")
-            rows += change_rows(entry, words.cell(entry.change.kernel, report.names, under=under), report)
-            rows += [([line], color) for line, color in _said(entry, report, style)]
-    if not rows:
-        return
-    last = list(_total_rows(report))
+            rows += _rows(entry, words.cell(entry.change.kernel, report.names, under=under), report)
+            rows += _finding_lines(entry, report) if with_findings else ()
     entries_shown = [entry for _, several in shown for entry in several]
     blocks = any(effect.blocks for entry in entries_shown for effect in entry.change.effects)
-    columns = COLUMNS if blocks else COLUMNS[:4]
-    cut = [(cells[: len(columns)], color) for cells, color in (*rows, *last)]
-    printed = list(table(columns, cut, style, left=_LEFT, spare=(LIMITED,)))
-    above = 1 + len(rows)
-    yield from printed[:above]
-    yield from _folded(found, entries_shown, style)
-    yield from printed[above:]
-    yield ""
+    kept = set(map(id, entries_shown))
+    rest = [entry for entry in found if id(entry) not in kept]
+    severe = words.severities([finding for entry in rest for finding in entry.findings])
+    return Table(
+        columns=_COLUMNS if blocks else _COLUMNS[:4],
+        rows=[*rows, *_total_rows(report)] if rows else (),
+        hidden=sum(len(entry.changes) for entry in rest),
+        counted="change",
+        remark=f", {severe} among them" if severe else "",
+        color=lambda row: row.color,
+    )
 
 
 def _counts(report: Report) -> str:
@@ -130,26 +154,14 @@ def entries(report: Report) -> list[Entry]:
     for finding in words.counted(report):
         found[id(finding.kernel)].append(finding)
     severe = {id(each.kernel) for each in words.counted(report) if each.severity != "note"}
-    counted = {
-        id(change)
-        for changes in pairings.whole_archs(report).values()
-        for change in changes
-        if id(change.kernel) not in severe
-    }
+    whole = pairings.whole_archs(report)
     alike: dict[object, list[Change]] = defaultdict(list)
-    known: dict[object, tuple[Delta, ...]] = {}
-
-    def shown(change: Change) -> tuple[Delta, ...]:
-        alike_in = id(change.metrics), id(change.unknown)
-        if alike_in not in known:
-            known[alike_in] = tuple(_figures(change))
-        return known[alike_in]
-
     for change in report.changes:
-        if id(change) not in counted:
-            alike[_alike(change, shown(change))].append(change)
+        alone = change.state in ("added", "removed") and change.kernel.key.arch in whole
+        if not alone or id(change.kernel) in severe:
+            alike[_alike(change)].append(change)
     found_entries = [
-        Entry(each, shown(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
+        Entry(each, _figures(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
         for each in alike.values()
     ]
     if report.sort is not None:
@@ -163,7 +175,7 @@ def _growth_of(entry: Entry, name: str | None) -> int:
     return max(sum(_delta(metric) for metric in change.metrics if metric[0] == name) for change in entry.changes)
 
 
-def _alike(change: Change, metrics: Sequence[Delta]) -> object:
+def _alike(change: Change) -> object:
     """Key that is equal for archs of one kernel with equal rows."""
     kernel = change.kernel
     before = change.before.named_by if change.before is not None else None
@@ -171,7 +183,7 @@ def _alike(change: Change, metrics: Sequence[Delta]) -> object:
     effects = [effect for effect in change.effects if effect.blocks]
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
-    return (kernel.named_by, before, kernel.key.unit, change.state, metrics, about, residency, moved,
+    return (kernel.named_by, before, kernel.key.unit, change.state, _figures(change), about, residency, moved,
             change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
@@ -207,31 +219,22 @@ def _length(shown: tuple[Sequence[Entry] | None, Sequence[Entry]]) -> int:
     return (shown[0] is not None) + sum(entry.lines for entry in shown[1])
 
 
-def _title(family: Sequence[Entry], report: Report, width: int) -> str:
-    """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``, parts that fit ``width``."""
+def _title(family: Sequence[Entry], report: Report) -> str:
+    """``mul_mat_q: 20 errors; spills 12↑ +3,456 B; registers 20↑ 4↓; 169 changed``."""
     label = shared_label(family[0].change.kernel, report.by or "family", report.names)
-    title = f"{printable(label, words.LONGEST_NAME)}:"
-    for part in summed_up(family):
-        if len(title) + len(part) + 2 <= width:
-            title += f"{' ' if title.endswith(':') else '; '}{part}"
-    return title
-
-
-def summed_up(family: Sequence[Entry]) -> list[str]:
-    """``20 errors``, ``spills 12↑ +3,456 B``, ``registers 20↑ 4↓``, ``169 changed``: a family's changes."""
     changes = [change for entry in family for change in entry.changes]
     parts = [words.severities([finding for entry in family for finding in entry.findings])]
-    for label, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
+    for noun, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
         deltas = [
             sum(_delta(metric) for metric in change.metrics if metric[0].partition("[")[0] in several)
             for change in changes
             if change.before is not None and change.after is not None
         ]
         moved, total = _arrows(*(sum(way * delta > 0 for delta in deltas) for way in (1, -1))), sum(deltas)
-        by = f" {size(total, '+')}" if label == "spills" and total else ""
-        parts.append(f"{label} {moved}{by}" if moved else "")
+        by = f" {size(total, '+')}" if noun == "spills" and total else ""
+        parts.append(f"{noun} {moved}{by}" if moved else "")
     parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
-    return [part for part in parts if part]
+    return f"{printable(label, words.LONGEST_NAME)}: {'; '.join(filter(None, parts))}"
 
 
 def _arrows(rose: int, fell: int) -> str:
@@ -239,7 +242,7 @@ def _arrows(rose: int, fell: int) -> str:
     return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
 
 
-def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str]]:
+def _finding_lines(entry: Entry, report: Report) -> Iterator[Line]:
     """``  error [registers] src/gla.cu:50: 32 → 48 allocated``: one line per rule, without the values in the table."""
     rules: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in entry.findings:
@@ -250,16 +253,7 @@ def _said(entry: Entry, report: Report, style: Style) -> Iterator[tuple[str, str
         places = list(dict.fromkeys(words.place_text(finding, report) for finding in several))
         more = f" (+{len(places) - 1})" if len(places) > 1 else ""
         text = _FIGURES.sub("", words.message_of(first))
-        line = f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}"
-        yield from ((part, _COLORS[severity]) for part in hung([line], style, indent=4))
-
-
-def _folded(found: Sequence[Entry], shown: Sequence[Entry], style: Style) -> Iterator[str]:
-    """Number of changes that are not shown, and their findings by severity."""
-    kept = set(map(id, shown))
-    rest = [entry for entry in found if id(entry) not in kept]
-    tally = words.severities([finding for entry in rest for finding in entry.findings])
-    yield from fold(sum(len(entry.changes) for entry in rest), style, f", {tally} among them" if tally else "")
+        yield Line(f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}", _COLORS[severity])
 
 
 def delta_text(delta: Delta) -> str:
@@ -277,33 +271,33 @@ def delta_text(delta: Delta) -> str:
 
 def held_by(entry: Entry, report: Report) -> str:
     """Library, source or unit of a kernel whose name is not unique, or the number of files; else empty."""
-    found = {report.places.get(id(change.kernel), "") for change in entry.changes}
+    found = {report.copies.get(id(change.kernel), "") for change in entry.changes}
     return next(iter(found)) if len(found) == 1 else count(len(found), "file")
 
 
-def change_rows(entry: Entry, name: Cell, report: Report) -> Iterator[Row]:
-    """Rows of :data:`COLUMNS` for one entry, with their colors."""
+def _rows(entry: Entry, name: str, report: Report) -> Iterator[ChangeRow]:
+    """Rows for one entry."""
     change = entry.change
     kernel = change.kernel
-    lead = [name, archs_of(entry)]
+    archs, place = archs_of(entry), printable(held_by(entry, report), words.LONGEST_NAME)
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
-        place = held_by(entry, report)
-        about = brief(kernel) + (f", in {printable(place, words.LONGEST_NAME)}" if place else "")
-        yield [*lead, change.state, about, "", ""], RED if spills else ""
+        about = brief(kernel) + (f", in {place}" if place else "")
+        yield ChangeRow(name, archs, change.state, about, color=RED if spills else "")
         return
     effects = [effect for effect in change.effects if effect.blocks]
     shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
     shown += [(find_metric(metric[0]).label, delta_text(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
-    shown += [("in", printable(place, words.LONGEST_NAME), "")] if (place := held_by(entry, report)) else []
+    shown += [("in", place, "")] if place else []
     for at in range(max(1, len(shown), len(effects))):
         label, text, color = shown[at] if at < len(shown) else ("", "", "")
-        effect = effects[at] if at < len(effects) else None
-        blocks = [_blocks(effect, named=len(effects) > 1), _limiters(effect)] if effect else ["", ""]
-        if effect and effect.blocks and effect.blocks[1] < effect.blocks[0]:
-            color = RED
-        yield [*(lead if at == 0 else ("", "")), label, text, *blocks], color
+        blocks = limiter = ""
+        if at < len(effects):
+            effect = effects[at]
+            blocks, limiter = _blocks(effect, named=len(effects) > 1), _limiters(effect)
+            color = RED if effect.blocks and effect.blocks[1] < effect.blocks[0] else color
+        yield ChangeRow(*((name, archs) if at == 0 else ("", "")), label, text, blocks, limiter, color)
 
 
 def archs_of(entry: Entry) -> str:
@@ -325,16 +319,19 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     return found
 
 
-def _figures(change: Change) -> list[Delta]:
+def _figures(change: Change) -> tuple[Delta, ...]:
     """Metrics of a change that the table shows."""
-    shown = [
-        metric for metric in change.metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and worth_showing(metric)
-    ]
+    return _shown_metrics(change.metrics, change.unknown)
+
+
+@lru_cache(maxsize=1 << 12)
+def _shown_metrics(metrics: tuple[Delta, ...], unknown: tuple[Delta, ...]) -> tuple[Delta, ...]:
+    shown = [metric for metric in metrics if metric[0].partition("[")[0] not in _OWN_COLUMN and worth_showing(metric)]
     stacks = [metric[1:] for metric in shown if metric[0] in ("stack_bytes", "cumulative_stack_bytes")]
     if len(stacks) > len(set(stacks)):  # equal without calls
         shown = [metric for metric in shown if metric[0] != "cumulative_stack_bytes"]
     quiet = [metric for metric in shown if metric[0] not in _COUNTS]
-    return (quiet or shown) + [metric for metric in change.unknown if metric[0] in _NEEDED]
+    return (*(quiet or shown), *(metric for metric in unknown if metric[0] in _NEEDED))
 
 
 def worth_showing(metric: Delta) -> bool:
@@ -373,7 +370,7 @@ def _limiters(effect: Effect) -> str:
     return f"{binding} ({effect.threads_per_block}{dynamic})"
 
 
-def _total_rows(report: Report) -> Iterator[Row]:
+def _total_rows(report: Report) -> Iterator[ChangeRow]:
     """Rows of the totals over all kernels; of metrics without a meaningful sum, how many kernels rose and fell."""
     if len(report.changes) < 2:
         return
@@ -383,8 +380,8 @@ def _total_rows(report: Report) -> Iterator[Row]:
     for each in sorted(found, key=lambda each: order.index(each.name)):
         summed = each.name in _SUMMED
         if summed or each.up or each.down:
-            cell = delta_text((each.name, each.before, each.after)) if summed else ""
-            yield [lead, _arrows(each.up, each.down), find_metric(each.name).label, cell, "", ""], BOLD
+            values = delta_text((each.name, each.before, each.after)) if summed else ""
+            yield ChangeRow(lead, _arrows(each.up, each.down), find_metric(each.name).label, values, color=BOLD)
             lead = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -11,17 +12,15 @@ from msgspec import Struct
 from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
-from spillscan.model.symbols import Tuned, namespace, natural
+from spillscan.model.symbols import namespace, natural
 from spillscan.naming import Names
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
 
-By = Literal["kernel", "family", "file", "namespace", "arch", "config"]
+By = Literal["kernel", "family", "file", "namespace", "arch"]
 
 
 _LONGEST_LABEL = 60
-_SHORTEST_LABEL = 12
-_NONE_SPILLS = "0 spilling"
 INSTANCES: Final = 3
 """Instances shown per family; the rest is counted."""
 _FEW_ARCHS = 3
@@ -47,26 +46,22 @@ class Group(Struct, frozen=True, kw_only=True):
         """Whether the group is a family of several instances, which their arguments tell apart."""
         return self.template and len({kernel.named_by for kernel in self.kernels}) > 1
 
-    def title(self, width: int) -> str:
+    @property
+    def title(self) -> str:
         """``mul_mat_q: 169 of 704 spilling, 43,212 B``."""
         total, silent = len(self.kernels), sum(kernel.spills is None for kernel in self.kernels)
+        unknown = f", {silent:,} unknown" if silent else ""
         if self.spilling:
-            counts = [f"{self.spilling:,} of {total:,} spilling, {size(self.spill_bytes)}"]
-        else:
-            functions = all(kernel.role == "function" for kernel in self.kernels)
-            kernels = count(total, "device function" if functions else "kernel")
-            counts = (
-                [kernels] if silent else [f"{kernels}, {said}" for said in (none_spills(self.kernels), _NONE_SPILLS)]
-            )
-        texts = [f": {count}" + (f", {silent:,} unknown" if silent else "") for count in counts]
-        counted = next((text for text in texts if len(self.label) + len(text) <= width), texts[-1])
-        return printable(self.label, max(_SHORTEST_LABEL, width - len(counted))) + counted
+            return f"{self.label}: {self.spilling:,} of {total:,} spilling, {size(self.spill_bytes)}{unknown}"
+        functions = all(kernel.role == "function" for kernel in self.kernels)
+        said = count(total, "device function" if functions else "kernel")
+        return f"{self.label}: {said}{unknown or f', {none_spills(self.kernels)}'}"
 
 
 def none_spills(kernels: Iterable[Kernel]) -> str:
     """``0 spilling, 26 with other local memory``, for kernels that are not known to spill."""
     others = len(other_local(kernels))
-    return _NONE_SPILLS + (f", {others:,} with other local memory" if others else "")
+    return "0 spilling" + (f", {others:,} with other local memory" if others else "")
 
 
 def other_local(kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -84,9 +79,17 @@ def _local(kernel: Kernel) -> int:
 
 def shared_label(kernel: Kernel, by: By, names: Names) -> str:
     """Label of a kernel's group."""
-    if by in ("family", "kernel"):
-        return (names.base if by == "family" else names.of)(kernel.named_by)
-    return str(_key(kernel, by, names) or "arch unknown")
+    match by:
+        case "family":
+            return names.base(kernel.named_by)
+        case "kernel":
+            return names.of(kernel.named_by)
+        case "arch":
+            return kernel.key.arch or "arch unknown"
+        case "namespace":
+            return namespace(kernel.name)
+    place = source_of(kernel) or kernel.key.unit or (kernel.origins[0].input if kernel.origins else "")
+    return posixpath.basename(place.replace("\\", "/")) or "file unknown"
 
 
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
@@ -102,48 +105,23 @@ def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
 
     Groups are sorted lazily, since tables may show only some of many.
     """
-    found: dict[object, list[Kernel]] = {}
-    if by == "family":  # the family depends on the name alone: look it up once per name
-        named: dict[str | Tuned, list[Kernel]] = {}
-        for kernel in kernels:
-            named.setdefault(kernel.named_by, []).append(kernel)
-        for several in named.values():
-            found.setdefault(_key(several[0], by, names), []).extend(several)
-    else:
-        for kernel in kernels:
-            found.setdefault(_key(kernel, by, names), []).append(kernel)
-    spilling: dict[int, list[list[Kernel]]] = {}
-    for members in found.values():
-        spilling.setdefault(sum(sum(kernel.spills or ()) for kernel in members), []).append(members)
+    found: dict[str, list[Kernel]] = {}
+    base = cache(names.base)
+    for kernel in kernels:
+        label = base(kernel.named_by) if by == "family" else shared_label(kernel, by, names)
+        found.setdefault(label, []).append(kernel)
+    spilling: dict[int, list[tuple[str, list[Kernel]]]] = {}
+    for label, members in found.items():
+        spilling.setdefault(sum(sum(kernel.spills or ()) for kernel in members), []).append((label, members))
     for _, groups in sorted(spilling.items(), reverse=True):
-        ordered = (sorted(members, key=damage) for members in groups)
-        yield from (_group(members, by, names) for members in sorted(ordered, key=lambda each: damage(each[0])))
+        ordered = [(label, sorted(members, key=damage)) for label, members in groups]
+        yield from (_group(*each, by) for each in sorted(ordered, key=lambda each: damage(each[1][0])))
 
 
-def _key(kernel: Kernel, by: By, names: Names) -> object:
-    if by == "family":
-        return names.base(kernel.named_by)
-    if by == "arch":
-        return kernel.key.arch
-    if by == "file":
-        place = source_of(kernel) or kernel.key.unit or (kernel.origins[0].input if kernel.origins else "")
-        return posixpath.basename(place.replace("\\", "/")) or "file unknown"
-    if by == "namespace":
-        return namespace(kernel.name)
-    return id(kernel)
-
-
-def _group(kernels: Sequence[Kernel], by: By, names: Names) -> Group:
-    first = kernels[0]
-    if by == "family":
-        label = names.base(first.named_by)
-    else:
-        key = _key(first, by, names)
-        label = key if isinstance(key, str) else "arch unknown"
-    shown = printable(label, _LONGEST_LABEL) or "(no name)"
+def _group(label: str, kernels: Sequence[Kernel], by: By) -> Group:
     spills = [sum(kernel.spills or ()) for kernel in kernels]
     return Group(
-        label=shown,
+        label=printable(label, _LONGEST_LABEL) or "(no name)",
         kernels=tuple(kernels),
         template=by == "family",
         spilling=sum(map(bool, spills)),

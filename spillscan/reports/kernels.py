@@ -11,13 +11,16 @@ from spillscan.judging.places import source_of
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.metrics import BY_NAME
+from spillscan.naming.libraries import library_of
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
+from spillscan.output.markdown import code
 from spillscan.output.nouns import count
+from spillscan.output.terminal import RED, YELLOW
 from spillscan.reports import words
 from spillscan.reports.groups import INSTANCES, By, Group, archs_cell, grouped
 from spillscan.reports.report import Report
-from spillscan.reports.table import Column
+from spillscan.reports.table import Column, Line, Table
 
 _FEW = 4
 """Most rows of a table without families, whose titles would take too many of the rows."""
@@ -41,63 +44,72 @@ class KernelRow(NamedTuple):
         return self.archs[0]
 
 
-class KernelTable(NamedTuple):
-    """Kernel rows and group titles, columns, and the number of kernels without a row."""
-
-    rows: Sequence[KernelRow | Group]
-    columns: Sequence[Column[KernelRow]]
-    hidden: int
-    grouped: bool
-    units: bool
-    """Whether the table has copies of a kernel that only their library tells apart."""
-
-    @property
-    def kernels(self) -> list[KernelRow]:
-        """Kernel rows without the titles."""
-        return [row for row in self.rows if isinstance(row, KernelRow)]
-
-
-def kernel_table(report: Report, most: int | None) -> KernelTable:
+def kernel_table(report: Report, most: int | None) -> Table[KernelRow]:
     """The worst kernels in at most ``most`` rows, by family if there are many more."""
     kernels = [kernel for kernel in report.build.kernels if not kernel.is_helper]
     many = most is not None and _FEW < most < len(kernels)
     by: By = report.by or ("family" if many and not report.sort else "kernel")
-    rows: list[KernelRow | Group] = []
+    rows: list[KernelRow | Line] = []
     if by == "kernel":
         order = _order(report.sort)
         ranked = sorted(kernels, key=order) if most is None else nsmallest(_SEVERAL * most, kernels, key=order)
         rows += equal_archs(ranked, report.launches, most)
     else:
         for group, several in _of_groups(grouped(kernels, by, report.names), most, report.launches):
-            rows += [group] if len(group.kernels) > 1 else []
+            rows += [Line(group.title)] if len(group.kernels) > 1 else []
             rows += [row._replace(under=group.family) for row in several]
-    shown = [row for row in rows if isinstance(row, KernelRow)]
-    hidden = len(kernels) - sum(len(row.archs) for row in shown)
-    copies = any(id(row.kernel) in report.libraries for row in shown)
-    return KernelTable(rows, _columns(report, shown), hidden, by != "kernel", copies)
+    shown = kernel_rows(rows)
+    return Table(
+        columns=_columns(report, shown),
+        rows=rows,
+        hidden=len(kernels) - sum(len(row.archs) for row in shown),
+        counted="kernel",
+        color=lambda row: _color(row.kernel),
+        caption=by != "kernel",
+    )
+
+
+def kernel_rows(rows: Iterable[KernelRow | Line]) -> list[KernelRow]:
+    """Rows of kernels, without the titles of groups."""
+    return [row for row in rows if isinstance(row, KernelRow)]
+
+
+def _color(kernel: Kernel) -> str:
+    if sum(kernel.spills or (0,)):
+        return RED
+    return YELLOW if kernel.confidence == "ambiguous" else ""
 
 
 def _columns(report: Report, shown: Sequence[KernelRow]) -> list[Column[KernelRow]]:
     inputs = len({each.origins[0].input for each in report.build.kernels if each.origins and not each.is_helper})
+    copies = any(id(row.kernel) in report.copies for row in shown)
+    names = report.names
+
+    def archs(row: KernelRow) -> str:
+        return archs_cell((each.key.arch for each in row.archs), _missing(row))
+
+    def name(row: KernelRow) -> str:
+        return code(words.named(row.kernel, names))
+
     columns: list[Column[KernelRow]] = [
-        Column("kernel", None, lambda row: words.cell(row.kernel, report.names, under=row.under), True),
-        Column("arch", None, lambda row: archs_cell((each.key.arch for each in row.archs), _missing(row)), True),
+        Column("kernel", None, lambda row: words.cell(row.kernel, names, under=row.under), True, marked=name),
+        Column("arch", None, archs, True, marked=lambda row: code(archs(row))),
         Column("regs", None, _registers),
         Column("spill st", None, lambda row: words.spills_of(row.kernel, _missing(row))[0]),
         Column("spill ld", None, lambda row: words.spills_of(row.kernel, _missing(row))[1]),
-        Column("stack", None, _stack),
-        Column("smem", None, lambda row: _number(row, row.kernel.usage.shared_bytes)),
-        Column("cmem", None, _constant),
-        Column("bar", None, lambda row: _number(row, row.kernel.usage.barriers)),
+        Column("stack", None, _stack, spare=3),
+        Column("smem", None, lambda row: _number(row, row.kernel.usage.shared_bytes), spare=5),
+        Column("cmem", None, _constant, spare=1),
+        Column("bar", None, lambda row: _number(row, row.kernel.usage.barriers), spare=2),
         Column("occ", None, lambda row: _occupancy(row)[0]),
-        Column("limited by", None, lambda row: _occupancy(row)[1], True),
+        Column("limited by", None, lambda row: _occupancy(row)[1], True, spare=7),
     ]
     if any(row.kernel.sass for row in shown):
-        columns.append(Column("in loops", None, lambda row: _in_loops(row.kernel), True))
+        columns.append(Column("in loops", None, lambda row: _in_loops(row.kernel), True, spare=6))
     if any(row.kernel.sass and row.kernel.sass.live_peak for row in shown):
         columns.append(Column("live", None, lambda row: _live(row.kernel)))
     if inputs > 1 or any(row.kernel.key.unit for row in shown):
-        columns.append(Column("unit", None, lambda row: _unit(row.archs, inputs, report), True))
+        columns.append(Column("unit", None, lambda row: _unit(row.archs, inputs, report), True, 0 if copies else 4))
     return columns
 
 
@@ -152,7 +164,7 @@ def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
     """Library of a copy, else the source, else the object; with several inputs, else the input in parentheses."""
     found = set()
     for kernel in archs:
-        unit = report.libraries.get(id(kernel)) or source_of(kernel) or kernel.key.unit
+        unit = library_of(kernel, str) or source_of(kernel) or kernel.key.unit
         if unit or inputs <= 1 or not kernel.origins:
             found.add(posixpath.basename(unit) or UNKNOWN)
         else:

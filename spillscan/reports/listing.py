@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from spillscan.judging.places import heaviest, source_place
+from spillscan.judging.places import source_place
 from spillscan.model import Finding
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.reports.gaps import few_of_a_kind, gap_lines
 from spillscan.reports.groups import shared_label
 from spillscan.reports.report import Report
 from spillscan.reports.words import (
     LONGEST_ARCH,
-    LONGEST_MESSAGE,
     LONGEST_NAME,
+    PLACED_BY_NAME,
     alike,
     baseline_line,
-    by_name_mark,
     copy_of,
     counted,
-    few_of_a_kind,
-    gap_lines,
-    gap_text,
     label_of,
+    lines_of,
     message_of,
-    name_of,
     severities,
     way_facts,
 )
@@ -47,23 +43,9 @@ def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> 
     for group in shown:
         yield _finding_line(group, report, style)
         way = ways.get(id(group[0]))
-        yield from block([*_lines_row(group[0], report), *(way_facts(way) if way else ())], style)
+        lines = lines_of(group[0], report)
+        yield from block([*([("lines", lines)] if lines else []), *(way_facts(way) if way else ())], style)
     yield from fold(len(findings) - sum(map(len, shown)), style)
-
-
-def _lines_row(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
-    """``lines``: ``gemm.cu:25 68%, :21 16%``, if source lines of the spills or arrays are known."""
-    from spillscan.reading.machine.spillmap import TOP, share_text
-
-    shown, file = [], ""
-    for place in heaviest(finding, report.tree)[:TOP]:
-        name = posixpath.basename(place.path)
-        line = "" if place.line is None else f":{place.line}"
-        inlined = f" (inlined: {place.inner})" if place.inner else ""
-        shown.append(f"{line if name == file and line else name + line}{inlined} {share_text(place.share or 0)}")
-        file = name
-    if shown:
-        yield "lines", printable(", ".join(shown), LONGEST_MESSAGE)
 
 
 _HEADING = 6
@@ -89,13 +71,12 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     family = printable(shared_label(kernel, report.by or "family", report.names), LONGEST_NAME)
     more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
-    unit = report.libraries.get(id(kernel)) or report.units.get(id(kernel), "")
-    unit = copy_of(kernel, report.names, kernel.key.unit if source is None else unit)
+    unit = copy_of(kernel, report.names, report.copies.get(id(kernel), ""))
     color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
     return (
         f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
-        f"{name_of(kernel, report.names)} ({arch}{', ' if unit else ''}{unit}) {message_of(finding)}"
-        f" [{finding.rule}{state}]{more}{by_name_mark(source)}"
+        f"{report.names.of(kernel.named_by)} ({arch}{', ' if unit else ''}{unit}) {message_of(finding)}"
+        f" [{finding.rule}{state}]{more}{PLACED_BY_NAME if source and source.by_name else ''}"
     )
 
 
@@ -103,14 +84,12 @@ def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
     """``build.log:48: incomplete: the log ends … [truncated]`` and its fix, then gaps that the policy accepts."""
     from spillscan.judging.rule_docs import explanations  # a clean build has none
 
-    for group in few_of_a_kind(report.gaps):
-        if isinstance(group, str):
-            yield paint(group, DIM, style)
+    for each in few_of_a_kind(report.gaps, report.names):
+        if isinstance(each, str):
+            yield paint(each, DIM, style)
             continue
-        first = group[0]
-        place = f"{first.origin}: " if first.origin and not first.kernel else ""
-        known = explanations("gaps").get(first.code)  # absent if a newer release wrote the snapshot
-        yield paint(f"{place}incomplete: {gap_text(group, report.names)} [{first.code}]", YELLOW, style)
+        known = explanations("gaps").get(each.code)  # absent if a newer release wrote the snapshot
+        yield paint(f"{each.place}incomplete: {each.text} [{each.code}]", YELLOW, style)
         yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
     for line in gap_lines(report.accepted, report.names):
         yield paint(f"accepted gap: {line}", DIM, style)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from spillscan.model import Build, Change
+from spillscan.model import Change
 from spillscan.naming import Names, alone
 from spillscan.naming.libraries import whole
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.output.safe import printable
 from spillscan.reports import words
 from spillscan.reports.report import Report
@@ -34,26 +34,18 @@ def counts(changes: Sequence[Change]) -> list[str]:
     ]
 
 
-def whole_archs(report: Report) -> dict[tuple[str, str], list[Change]]:
-    """Changes of kernels whose arch only one build has, by arch and state."""
-    known = {"added": _archs(report.base), "removed": _archs(report.build)}
-    found: dict[tuple[str, str], list[Change]] = {}
-    for change in report.changes:
-        arch = change.kernel.key.arch
-        if arch is not None and known.get(change.state) and arch not in known[change.state]:
-            found.setdefault((arch, change.state), []).append(change)
-    return found
-
-
-def _archs(build: Build | None) -> set[str | None]:
-    return {kernel.key.arch for kernel in build.kernels} if build else set()
+def whole_archs(report: Report) -> dict[str, str]:
+    """Archs that only one build has, as ``new`` or ``gone``."""
+    old, new = ({each.key.arch for each in build.kernels} if build else set() for build in (report.base, report.build))
+    found = sorted(arch for arch in old ^ new if arch) if old and new else ()
+    return {arch: "new" if arch in new else "gone" for arch in found}
 
 
 def archs(report: Report) -> Iterator[str]:
     """``sm_103 is new: 296 kernels``."""
-    for (arch, state), changes in sorted(whole_archs(report).items()):
-        word = "new" if state == "added" else "gone"
-        yield f"{printable(arch, words.LONGEST_ARCH)} is {word}: {count(len(changes), 'kernel')}"
+    numbers = Counter(each.kernel.key.arch for each in report.changes if each.state in ("added", "removed"))
+    for arch, state in whole_archs(report).items():
+        yield f"{printable(arch, words.LONGEST_ARCH)} is {state}: {count(numbers[arch], 'kernel')}"
 
 
 def other_code(report: Report) -> Iterator[str]:
@@ -77,9 +69,8 @@ def toolkits(report: Report) -> Iterator[str]:
 
 
 def _versions(found: Sequence[str]) -> str:
-    """``12.8.93, 13.0.88``; of many, the first, the last and their number."""
-    many = f"{found[0]} … {found[-1]} ({len(found)})"
-    return printable(", ".join(found) if len(found) <= _FEW_TOOLKITS else many, _WIDEST)
+    """``12.8.93, 13.0.88``; of many, the first and the number of the rest."""
+    return printable(listed(found[:_FEW_TOOLKITS], len(found) - _FEW_TOOLKITS), _WIDEST)
 
 
 def libraries(report: Report) -> Iterator[str]:
@@ -97,20 +88,17 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
     )
     if known:
         shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in known.most_common(_RULES)]
-        more = f", and {count(len(known) - _RULES, 'other rule')}" if len(known) > _RULES else ""
-        yield f"renames: {'; '.join(shown)}{more}"
+        yield f"renames: {listed(shown, len(known) - _RULES)}"
 
 
 def renaming(change: Change, names: Names) -> str:
     """``old → new`` with the evidence; if only the context of the names differs, the new name and the full old one."""
     assert change.before is not None
-    old, new = names.of(change.before.named_by), names.of(change.kernel.named_by)
-    full = change.before.name
-    both = (
-        f"{old} → {new}"
-        if alone(change.before.named_by) != alone(change.kernel.named_by)
-        else f"{new}, was {full if len(full) <= _WIDEST else full[:_WIDEST] + '…'}"
-    )
+    before, after = change.before.named_by, change.kernel.named_by
+    if alone(before) == alone(after):
+        both = f"{names.of(after)}, was {printable(change.before.name, _WIDEST)}"
+    else:
+        both = f"{names.of(before)} → {names.of(after)}"
     return f"{both} ({because(change)})"
 
 

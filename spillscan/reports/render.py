@@ -18,6 +18,7 @@ from spillscan.reports import formats
 from spillscan.reports.report import EXPLAINED, Kind, Report
 
 if TYPE_CHECKING:
+    from spillscan.model import Kernel
     from spillscan.model.code import CodeText
     from spillscan.reading.binary.pressure import Pressure
 
@@ -58,10 +59,10 @@ def write(
 
 def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
     """Parse the forms asked for; raise UsageError for a wrong ``-f`` before any work is done."""
-    known = formats.names()
-    if any(text.partition(":")[0] not in known for text in wanted):
-        known = _able(kind)
-    forms = parse_forms(wanted, known)
+    if {text.partition(":")[0] for text in wanted} <= {*formats.names()}:
+        forms = parse_forms(wanted, formats.names())
+    else:  # refused, with a hint to one of those that can
+        forms = parse_forms(wanted, _able(kind))
     for form in forms:
         if kind not in formats.of_name(form.name).KINDS:
             raise UsageError(f"{form.name} does not support a {kind}", f"choose from {', '.join(_able(kind))}")
@@ -73,26 +74,25 @@ def shows_gaps(forms: Sequence[Form]) -> bool:
     return any(form.name == "text" and form.target is None for form in forms)
 
 
-def _able(kind: Kind) -> tuple[str, ...]:
-    """Formats that can show reports of ``kind``; imports all formats."""
-    return tuple(name for name, module in formats.all_formats().items() if kind in module.KINDS)
+def _able(kind: Kind) -> list[str]:
+    return [name for name, module in formats.all_formats().items() if kind in module.KINDS]
 
 
 def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
     """Live registers and code of kernels shown in detail: those that spill, and both sides of those that grew."""
-    wanted = {id(each.worst): each.worst for each in report.first} if detailed else {}
+    wanted: list[Kernel | None] = []
     if "html" in detailed:
         found = {id(each.kernel) for each in report.findings}
         spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in found)
-        wanted |= {id(each): each for each in sorted(spilling, key=damage)[:SHOWN_CODE]}
+        wanted += [*(each.worst for each in report.first), *sorted(spilling, key=damage)[:SHOWN_CODE]]
     if detailed and report.kind == "diff":
-        for change in report.grown[:EXPLAINED]:
-            wanted |= {id(each): each for each in (change.before, change.after) if each is not None}
-    if not any(each.sass and each.sass.digest for each in wanted.values()):
+        wanted += [side for change in report.grown[:EXPLAINED] for side in (change.before, change.after)]
+    kernels = {id(each): each for each in wanted if each is not None}.values()
+    if not any(each.sass and each.sass.digest for each in kernels):
         return {}, {}
     from spillscan.reading.binary.fetch import shown_of
 
-    return shown_of(wanted.values())
+    return shown_of(kernels)
 
 
 def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -140,35 +140,10 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         return self.base.toolkits if self.base is not None else (), self.build.toolkits
 
     @cached_property
-    def holders(self) -> Mapping[str, set[str]]:
-        """Inputs that contain a shared library, by its name."""
-        found: dict[str, set[str]] = {}
-        for kernel in self.build.kernels:
-            if kernel.origins:
-                found.setdefault(library_of(kernel, str), set()).add(kernel.origins[0].input)
-        return found
-
-    @cached_property
-    def libraries(self) -> Mapping[int, str]:
-        """Library of each kernel that its name and arch do not tell from other copies, by its ``id``."""
-        return self._copies(lambda kernel: library_of(kernel, str))
-
-    @cached_property
-    def places(self) -> Mapping[int, str]:
-        """Library, source or unit of each kernel that its name and arch do not tell from others, by its ``id``."""
-        return self._copies(lambda kernel: library_of(kernel, str) or source_of(kernel) or kernel.key.unit)
-
-    @cached_property
-    def units(self) -> Mapping[int, str]:
-        """Object of each kernel that was built from its source more than once (Debug, Release), by its ``id``."""
-        by_source: dict[str, list[Kernel]] = {}
-        for kernel in self.build.kernels:
-            by_source.setdefault(kernel.source, []).append(kernel)
-        return {each: unit for kernels in by_source.values() for each, unit in copies(kernels, _unit).items()}
-
-    def _copies(self, holder: Callable[[Kernel], str]) -> dict[int, str]:
+    def copies(self) -> Mapping[int, str]:
+        """Library, object or source of each kernel that its name and arch do not tell from others, by its ``id``."""
         base = self.base.kernels if self.base is not None else ()
-        return {**copies(base, holder), **copies(self.build.kernels, holder)}
+        return {**copies(base, _holder), **copies(self.build.kernels, _holder)}
 
     @cached_property
     def grown(self) -> list[Change]:
@@ -214,5 +189,5 @@ def names_of(builds: Iterable[Build]) -> Names:
     )
 
 
-def _unit(kernel: Kernel) -> str:
-    return kernel.key.unit
+def _holder(kernel: Kernel) -> str:
+    return library_of(kernel, str) or kernel.key.unit or source_of(kernel)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -216,55 +215,16 @@ def _stored(weight: Weight, copy: Copy) -> int:
     return measure.stored * copy.code_bytes // measure.plain if measure is not None and measure.plain else 0
 
 
-class Alike(Struct, frozen=True, kw_only=True):
-    """Two architectures, and the amount of their equal code."""
-
-    archs: tuple[str, str]
-    """The two targets, the older first."""
-    functions: int
-    """Functions that both have, by file and symbol."""
-    equal: int
-    """Functions of these whose code is equal."""
-    equal_bytes: int
-    """Unpacked bytes of the equal code, counted once."""
-
-    @property
-    def identical(self) -> bool:
-        """Whether all functions that both have are equal."""
-        return self.equal == self.functions
-
-
-def alike(weighed: Sequence[Weighed]) -> list[Alike]:
-    """Pairs of architectures with equal code, most bytes first."""
-    held: defaultdict[str, defaultdict[tuple[str, str, str], dict[str, int]]]
-    held = defaultdict(lambda: defaultdict(dict))
-    for each in weighed:
-        for copy in each.weight.copies:
-            held[copy.key.arch][each.name, copy.key.member, copy.key.symbol][copy.digest] = copy.code_bytes
-    found = []
-    for one, other in combinations(sorted(held, key=natural), 2):
-        both = held[one].keys() & held[other].keys()
-        equal = [place for place in both if held[one][place].keys() == held[other][place].keys()]
-        if equal:
-            size = sum(sum(held[one][place].values()) for place in equal)
-            found.append(Alike(archs=(one, other), functions=len(both), equal=len(equal), equal_bytes=size))
-    return sorted(found, key=lambda each: -each.equal_bytes)
-
-
 def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
     """Architectures that each file or archive member has code for; empty for an input without any."""
     found: dict[str, Archs] = {}
     for each in weighed:
-        here: dict[str, Archs] = {}
-        machine = {(key.member, key.arch) for key in each.weight.sums if key.form == "SASS"}
-        portable = {(key.member, key.arch, key.section) for key in each.weight.sums if key.form == "PTX"}
-
-        def held(member: str, here: dict[str, Archs] = here, name: str = each.name) -> Archs:
-            return here.setdefault(f"{name} > {member}" if member else name, Archs())
-
-        for member, arch in sorted(machine):
-            held(member).machine.add(arch)
-        for member, arch, section in sorted(portable):
-            held(member).portable.setdefault(arch, set()).add(section.partition(" ")[2] or None)
+        here: defaultdict[str, Archs] = defaultdict(Archs)
+        for key in sorted(each.weight.sums):
+            name = f"{each.name} > {key.member}" if key.member else each.name
+            if key.form == "SASS":
+                here[name].machine.add(key.arch)
+            elif key.form == "PTX":
+                here[name].portable.setdefault(key.arch, set()).add(key.section.partition(" ")[2] or None)
         found |= here or {each.name: Archs()}
     return found

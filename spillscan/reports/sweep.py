@@ -10,14 +10,12 @@ from msgspec import structs
 from spillscan.advice.sweep.curves import Curve, Point
 from spillscan.model.symbols import demangle
 from spillscan.naming import Names
-from spillscan.occupancy.binding import limited_by
-from spillscan.occupancy.summary import percent
 from spillscan.output.markdown import words
 from spillscan.output.nouns import count
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, Style, fold, paint
 from spillscan.reports.page import document as page
-from spillscan.reports.page.columns import shown_arch, shown_name
+from spillscan.reports.page.columns import shown_arch
 from spillscan.reports.table import Column, Table
 
 VERSION = 1
@@ -36,10 +34,6 @@ def _part(point: Point, at: int) -> int | None:
     return point.kernel.spills[at] if point.kernel and point.kernel.spills else None
 
 
-def _bound(point: Point, text: str) -> str:
-    return text if point.blocks is not None else f"≤{text}"
-
-
 def _occupancy(point: Point) -> float | None:
     return point.summary.occupancy.fraction if point.summary and point.summary.occupancy else None
 
@@ -50,17 +44,13 @@ def _limiters(point: Point) -> list[str]:
     return list(point.summary.limiters) if point.summary.occupancy.can_launch else ["cannot launch"]
 
 
-def _percent(point: Point) -> str | None:
-    fraction, most = _occupancy(point), point.blocks is None
-    return None if fraction is None else _bound(point, percent(fraction, most).replace(" ", ""))
+def _cell(point: Point, name: str) -> str | None:
+    """Residency for people, with a mark if it is a bound."""
+    return point.summary.cells[name] or None if point.summary else None
 
 
 def _marked_label(point: Point) -> str:
     return f"{'*' if point.best else ' '} {point.setting.label}{' (in PTX)' if point.in_ptx else ''}"
-
-
-def _warps(point: Point) -> str | None:
-    return None if point.warps is None else _bound(point, f"{point.warps}")
 
 
 _COLUMNS: tuple[Column[Point], ...] = (
@@ -73,12 +63,12 @@ _COLUMNS: tuple[Column[Point], ...] = (
     Column(None, "spill_store_bytes", lambda each: _part(each, 0)),
     Column(None, "spill_load_bytes", lambda each: _part(each, 1)),
     Column("in loops", "loop_spill_bytes", lambda each: each.loop_spill_bytes),
-    Column("stack", "stack_bytes", lambda each: each.kernel.usage.stack_bytes if each.kernel else None, spare=True),
+    Column("stack", "stack_bytes", lambda each: each.kernel.usage.stack_bytes if each.kernel else None, spare=2),
     Column(None, "code_bytes", lambda each: each.code_bytes),
     Column("blocks/SM", "blocks_per_sm", lambda each: each.blocks),
-    Column("warps", "warps_per_sm", lambda each: each.warps, spare=True, text=_warps),
-    Column("occ", "occupancy", _occupancy, text=_percent),
-    Column("limited by", "limiters", _limiters, True, text=lambda each: limited_by(_limiters(each)) or "-"),
+    Column("warps", "warps_per_sm", lambda each: each.warps, spare=1, text=lambda each: _cell(each, "warps")),
+    Column("occ", "occupancy", _occupancy, text=lambda each: _cell(each, "occupancy")),
+    Column("limited by", "limiters", _limiters, True, text=lambda each: _cell(each, "limiter")),
     Column(None, "best", lambda each: each.best),
     Column(None, "tried_in_ptx", lambda each: each.in_ptx),
     Column(None, "final", lambda each: each.kernel.final if each.kernel else None),
@@ -134,7 +124,7 @@ def markdown(curves: Sequence[Curve]) -> Iterator[str]:
     called = Names(curve.symbol for curve in curves)
     for curve in worst_first(curves):
         table = Table(columns=_COLUMNS, rows=curve.points, title=title(curve, called))
-        yield from table.markdown(None)
+        yield from (*table.markdown(), "")
         yield from (each for said in sentences(curve) for each in (words(said), ""))
 
 
@@ -172,7 +162,7 @@ def html(curves: Sequence[Curve]) -> Iterator[str]:
     called = Names(curve.symbol for curve in curves)
     swept = [
         {
-            "name": shown_name(curve.symbol, called),
+            "name": called.of(curve.symbol),
             "arch": shown_arch(curve.arch),
             "facts": [clip(each, _LONGEST_SENTENCE) for each in sentences(curve)],
             "points": [

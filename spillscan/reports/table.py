@@ -6,20 +6,29 @@ A table becomes text, CSV, JSON, Markdown, or a table of a page.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
+from operator import itemgetter
 from textwrap import wrap
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from spillscan.output import markdown
+from spillscan.output.nouns import of_number
 from spillscan.output.records import compact, objects, plain
 from spillscan.output.safe import clip
-from spillscan.output.terminal import DIM, Cell, Row, Style, fold, hung, table
+from spillscan.output.terminal import BOLD, Row, Style, fold, table
 
 T = TypeVar("T")
-_WIDEST_CELL, _LINES_BELOW = 72, 4
-"""Characters of a cell for people; lines of that width for a cell shown below its row."""
+_WIDEST_CELL = 72
+"""Characters of a cell for people."""
+
+
+class Line(NamedTuple):
+    """A row of one text across all columns."""
+
+    text: str
+    color: str = BOLD
 
 
 class Column(NamedTuple, Generic[T]):
@@ -33,14 +42,12 @@ class Column(NamedTuple, Generic[T]):
     """Value of a row: a text, number, time or list; ``None`` if unknown."""
     left: bool = False
     """Whether it contains words, which are left-aligned."""
-    spare: bool = False
-    """Whether it may be omitted on a narrow terminal."""
+    spare: int = 0
+    """Place in the order in which columns are omitted on a narrow terminal; 0: never omitted."""
     text: Callable[[T], Any] | None = None
     """Value for people, if it differs."""
-    link: Callable[[T], str] | None = None
-    """Link target in Markdown, a web address; empty for no link."""
-    below: bool = False
-    """Whether a terminal shows it below the row, on lines of its own."""
+    marked: Callable[[T], str] | None = None
+    """Cell in Markdown, if it is more than the words of the text."""
 
     def cell(self, row: T) -> str:
         """Cell for people: numbers with separators, ``-`` if unknown."""
@@ -55,35 +62,40 @@ class Column(NamedTuple, Generic[T]):
 
     def markdown(self, row: T) -> str:
         """Cell in Markdown."""
-        address = self.link(row) if self.link is not None else ""
+        if self.marked is not None:
+            return self.marked(row)
         cell = self.cell(row)
-        return markdown.linked(cell if cell == "-" else markdown.words(cell), address)
+        return cell if cell in ("", "-") else markdown.words(cell)
 
 
 class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
     """Rows and their columns."""
 
     columns: Sequence[Column[T]]
-    rows: Sequence[T]
+    rows: Sequence[T | Line]
     title: str = ""
     """Title above the table, for people."""
     notes: Sequence[str] = ()
     """Lines below the table, for people."""
     empty: str = ""
     """Text shown instead of a table without rows; if empty, the heads are shown."""
-    called: Callable[[T, int], str] | None = None
-    """Name of a row's kernel in a given number of characters: the first column for people.
-
-    Columns that are equal in all rows are then shown once, above the table.
-    """
-    counted: str = ""
-    """Noun for rows that are not shown: ``changes``."""
+    hidden: int = 0
+    """Number of rows that are not in the table."""
+    counted: str = "row"
+    """Noun for rows that are not shown: ``change``."""
+    remark: str = ""
+    """Remark about rows that are not shown: ``, 2 errors among them``."""
+    color: Callable[[T], str] = lambda _: ""
+    """Color of a row on a terminal."""
+    caption: bool = False
+    """Whether columns that are equal in all rows are shown once, above the table."""
 
     @cached_property
     def shown(self) -> list[Column[T]]:
         """Columns for people; optional ones only if some row has a value."""
         shown = [column for column in self.columns if column.head is not None]
-        return [each for each in shown if not (each.spare and self.rows) or any(map(each.cell, self.rows))]
+        rows = [row for row in self.rows if not isinstance(row, Line)]
+        return [each for each in shown if not (each.spare and rows) or any(map(each.cell, rows))]
 
     @property
     def heads(self) -> list[str]:
@@ -95,9 +107,9 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
         """Heads of the columns that contain words."""
         return [column.head or "" for column in self.shown if column.left]
 
-    def cells(self, row: T) -> list[str]:
+    def cells(self, row: T | Line) -> list[str]:
         """Cells of a row for people."""
-        return [column.cell(row) for column in self.shown]
+        return [row.text] if isinstance(row, Line) else [column.cell(row) for column in self.shown]
 
     def text(self, style: Style, most: int | None = None) -> Iterator[str]:
         """Lines for people, with the first ``most`` rows."""
@@ -106,51 +118,50 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
             yield f"  {self.empty}" if self.title else self.empty
             return
         rows = self.rows[:most]
-        beside = [column for column in self.shown if not column.below]
+        spare = sorted((column for column in self.shown if column.spare), key=lambda column: column.spare)
         yield from table(
-            [column.head or "" for column in beside],
-            [line for row in rows for line in (self._fitting(row, beside), *self._below(row, style))],
+            self.heads,
+            list(map(self._printed, rows)),
             style,
             self.left,
-            spare=[column.head or "" for column in beside if column.spare],
-            caption=self.called is not None,
+            spare=[column.head or "" for column in spare],
+            caption=self.caption,
             words=self.left,
         )
-        yield from fold(len(self.rows) - len(rows), style, f" {self.counted}" if self.counted else "")
+        hidden = self.hidden + len(self.rows) - len(rows)
+        yield from fold(hidden, style, f" {of_number(hidden, self.counted)}{self.remark}")
         yield from self.notes
 
-    def _fitting(self, row: T, columns: Sequence[Column[T]]) -> Row:
-        cells: list[Cell] = [clip(column.cell(row), _WIDEST_CELL) for column in columns]
-        return cells if self.called is None else [partial(self.called, row), *cells[1:]], ""
-
-    def _below(self, row: T, style: Style) -> Iterator[Row]:
-        for column in self.shown:
-            if column.below and (cell := column.cell(row)):
-                said = clip(cell, _LINES_BELOW * _WIDEST_CELL)
-                yield from (([part], DIM) for part in hung([f"  {column.head}: {said}"], style, indent=4))
+    def _printed(self, row: T | Line) -> Row:
+        if isinstance(row, Line):
+            return [row.text], row.color
+        return [clip(cell, _WIDEST_CELL) for cell in self.cells(row)], self.color(row)
 
     def records(self) -> Iterator[Sequence[Any]]:
         """Records of CSV and Parquet, column names first."""
         columns = [column for column in self.columns if column.name is not None]
         yield [column.name for column in columns]
-        yield from ([column.value(row) for column in columns] for row in self.rows)
+        yield from ([column.value(row) for column in columns] for row in self.rows if not isinstance(row, Line))
 
     def document(self) -> Iterator[dict[str, Any]]:
         """JSON objects, created on demand."""
         return objects(self.records())
 
-    def markdown(self, most: int | None) -> Iterator[str]:
-        """Section of Markdown, with the first ``most`` rows."""
+    def markdown(self, most: int | None = None, most_bytes: int | None = None) -> Iterator[str]:
+        """Section of Markdown, with the first ``most`` rows and at most ``most_bytes`` of them."""
         yield from (f"## {markdown.words(self.title)}", "") if self.title else ()
         if self.rows:
-            rows = self.rows[:most]
-            cells = ([column.markdown(row) for column in self.shown] for row in rows)
-            yield from markdown.table(self.heads, cells, [head for head in self.heads if head not in self.left])
-            yield ""
-            yield from map(markdown.words, fold(len(self.rows) - len(rows), Style()))
+            rows = [self._marked(row) for row in self.rows[:most]]
+            right = set(self.heads).difference(self.left)
+            hidden = self.hidden + len(self.rows) - len(rows)
+            yield from markdown.table(self.heads, rows, right, most_bytes, hidden, self.counted, self.remark)
         else:
             yield markdown.words(self.empty)
-        yield ""
+
+    def _marked(self, row: T | Line) -> list[str]:
+        if isinstance(row, Line):
+            return [f"**{markdown.words(row.text)}**", *[""] * (len(self.shown) - 1)]
+        return [column.markdown(row) for column in self.shown]
 
 
 def of_rows(
@@ -162,9 +173,5 @@ def of_rows(
 ) -> Table[Any]:
     """Table whose rows are the same for people and machines; ``names`` for machines are by default the ``heads``."""
     both = zip(heads, names or heads, strict=True)
-    columns = [Column(head, name, _cell_at(at), head in left) for at, (head, name) in enumerate(both)]
+    columns = [Column(head, name, itemgetter(at), head in left) for at, (head, name) in enumerate(both)]
     return Table(columns=columns, rows=rows, **more)
-
-
-def _cell_at(at: int) -> Callable[[Sequence[Any]], Any]:
-    return lambda row: row[at]

@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from posixpath import basename
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from spillscan.judging.places import (
-    BY_NAME,
-    UNKNOWN,
     Place,
     heaviest,
-    log_path,
     place_in_input,
     place_of,
     source_place,
 )
-from spillscan.model import SEVERITIES, Build, Change, Finding, Gap, Issue, Kernel, Severity, at_least
+from spillscan.model import SEVERITIES, Build, Change, Finding, Issue, Kernel, Severity
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.naming.libraries import library_of
 from spillscan.output import markdown
-from spillscan.output.nouns import between, count, size
+from spillscan.output.nouns import between, count, listed, size
 from spillscan.output.safe import printable
 from spillscan.reports.groups import none_spills, shared_label
 from spillscan.reports.report import Report, Way
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
-LONGEST_LINE = 120
-"""Characters of a legend or path."""
-MOST_OF_A_KIND = 3
-"""Lines per kind of gap in reports for people."""
 MOST_FAMILIES = 6
 """Families named for kernels with the same gap."""
 MOST_ARCHES = 16
 """Archs listed; real builds have about a dozen."""
+PLACED_BY_NAME = " (place found by name)"
+"""Mark of a place that was found by the kernel's name in its source."""
 UNCOUNTED = "no build record: a missing report would go unnoticed (record with `spillscan run`)"
 """Note for a build without units."""
 
@@ -51,11 +49,6 @@ def cell(kernel: Kernel, names: Names, *, under: bool = False) -> str:
     return f"  {names.arguments(kernel.named_by)}" if under else named(kernel, names)
 
 
-def name_of(kernel: Kernel, names: Names) -> str:
-    """Printable name of the kernel, cut to a limit."""
-    return printable(names.of(kernel.named_by), LONGEST_NAME)
-
-
 def family_of(kernel: Kernel, names: Names) -> str:
     """Printable name of the kernel's family, cut to a limit."""
     return printable(names.base(kernel.named_by), LONGEST_NAME) or "(no name)"
@@ -64,7 +57,7 @@ def family_of(kernel: Kernel, names: Names) -> str:
 def label_of(kernel: Kernel, names: Names) -> str:
     """``gemm<8> (sm_90a)``, with the object and the calling kernel if there are any."""
     parts = [printable(kernel.key.arch or "arch unknown", LONGEST_ARCH), copy_of(kernel, names, kernel.key.unit)]
-    return f"{name_of(kernel, names)} ({', '.join(filter(None, parts))})"
+    return f"{names.of(kernel.named_by)} ({', '.join(filter(None, parts))})"
 
 
 def copy_number(kernel: Kernel) -> str:
@@ -77,9 +70,8 @@ def copy_of(kernel: Kernel, names: Names, unit: str = "") -> str:
 
     ``unit`` replaces the number.
     """
-    unit = unit or copy_number(kernel)
-    caller = f"in {printable(names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
-    return ", ".join(filter(None, (printable(unit, LONGEST_NAME), caller)))
+    copy = printable(unit or copy_number(kernel), LONGEST_NAME)
+    return ", ".join(filter(None, (copy, f"in {names.of(kernel.caller)}" if kernel.caller else "")))
 
 
 def spills_of(kernel: Kernel, missing: str) -> tuple[str, str]:
@@ -118,102 +110,35 @@ class Fields(NamedTuple):
 
 
 def fields_of(finding: Finding, report: Report) -> Fields:
-    """Fields of ``finding``."""
-    place = place_of(finding, report.tree)
-    label = label_of(finding.kernel, report.names)
-    detail = detail_of(finding, report, place)
-    return Fields(finding.rule, finding.severity, label, detail, place, finding.fingerprint)
-
-
-def gap_fields(report: Report) -> Iterator[Fields]:
-    """Fields of gaps, equal ones merged."""
-    from hashlib import blake2s
-
-    for group in _alike(report.gaps):
-        text = gap_text(group, report.names)
-        digest = blake2s(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
-        yield Fields(group[0].code, None, "", text, place_in_input(group[0].origin, report.tree), digest)
-
-
-def detail_of(finding: Finding, report: Report, place: Place) -> str:
-    """:func:`message_of`, with the source lines that share the finding (see :func:`lines_of`).
-
-    A mark follows if the ``place`` was found by name.
-    """
-    lines = lines_of(finding, report)
-    return message_of(finding) + (f"; {lines}" if lines else by_name_mark(place))
-
-
-def by_name_mark(place: Place | None) -> str:
-    """Mark of a place that was found by the kernel's name in its source, not by debug information."""
-    return " (place found by name)" if place is not None and place.by_name else ""
+    """Fields of ``finding``, with a mark if its place was found by the kernel's name."""
+    place, lines = place_of(finding, report.tree), lines_of(finding, report)
+    detail = message_of(finding) + (f"; lines by cost: {lines}" if lines else PLACED_BY_NAME if place.by_name else "")
+    return Fields(
+        finding.rule, finding.severity, label_of(finding.kernel, report.names), detail, place, finding.fingerprint
+    )
 
 
 def lines_of(finding: Finding, report: Report) -> str:
-    """``lines by cost: 62% at src/gemm.cu:50 (inlined: math.cuh:9), 20% at src/gemm.cu:58``; empty without lines."""
+    """``gemm.cu:50 (inlined: math.cuh:9) 62%, gemm.cu:58 20%``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
-    found = heaviest(finding, report.tree)[:TOP]
-    shares = (f"{share_text(place.share or 0)} at {place.text}" for place in found)
-    return printable(f"lines by cost: {', '.join(shares)}", LONGEST_MESSAGE) if found else ""
+    found = [replace(place, path=basename(place.path)) for place in heaviest(finding, report.tree)[:TOP]]
+    return printable(", ".join(f"{place.text} {share_text(place.share or 0)}" for place in found), LONGEST_MESSAGE)
 
 
-def gap_lines(gaps: Iterable[Gap], names: Names) -> Iterator[str]:
-    """One printable line per group of equal gaps; of each kind a few lines and a count."""
-    for group in few_of_a_kind(gaps):
-        if isinstance(group, str):
-            yield group
-            continue
-        first = group[0]
-        place = f"{first.origin}: " if first.origin and not first.kernel else ""
-        accepted = f", accepted: {printable(first.accepted, LONGEST_NAME)}" if first.accepted is not None else ""
-        yield f"{printable(place)}{gap_text(group, names)} [{first.code}{accepted}]"
-
-
-def few_of_a_kind(gaps: Iterable[Gap]) -> Iterator[list[Gap] | str]:
-    """Groups of equal gaps, a few of each kind; then a line for each kind that has more."""
-    shown: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    for group in _alike(gaps):
-        code = group[0].code
-        if shown[code] == MOST_OF_A_KIND:
-            left_out[code] += len(group)
-            continue
-        shown[code] += 1
-        yield group
-    yield from (f"… {number:,} more [{code}]" for code, number in left_out.items())
-
-
-def one_of_a_kind(gaps: Iterable[Gap], names: Names) -> Iterator[tuple[str, Gap, str]]:
-    """(code, first gap, printable text) of each group of equal gaps."""
-    return ((group[0].code, group[0], gap_text(group, names)) for group in _alike(gaps))
-
-
-def _alike(gaps: Iterable[Gap]) -> Iterable[list[Gap]]:
-    """Gaps by kind and message; those without a kernel also by origin."""
-    groups: dict[tuple[str, str, object], list[Gap]] = {}
-    for gap in gaps:
-        groups.setdefault((gap.code, gap.message, None if gap.kernel else gap.origin), []).append(gap)
-    return sorted(groups.values(), key=lambda group: group[0].code)
-
-
-def gap_text(group: Sequence[Gap], names: Names) -> str:
-    """Message of a group of equal gaps, with their kernel or the number of kernels."""
-    kernels, message = [gap.kernel for gap in group if gap.kernel], printable(group[0].message, LONGEST_MESSAGE)
-    if not kernels:
-        return message
-    several = f"{count(len(kernels), 'kernel')} ({families_of(kernels, names)})"
-    return f"{label_of(kernels[0], names) if len(kernels) == 1 else several}: {message}"
+def inputs_of(build: Build) -> str:
+    """``build.log``, ``a.log and 3 more``: inputs of a build with kernels; empty if there are none."""
+    names = list(dict.fromkeys(kernel.origins[0].input for kernel in build.kernels if kernel.origins))
+    return listed(names[:1], len(names) - 1)
 
 
 def families_of(kernels: Iterable[Kernel], names: Names) -> str:
-    """``gemm: 12, softmax: 4, 7 more families``: families of the kernels, the largest first; of one, its name."""
+    """``gemm: 12, softmax: 4 and 7 more``: families of the kernels, the largest first; of one, its name."""
     numbers = Counter(family_of(kernel, names) for kernel in kernels)
     if len(numbers) == 1:
         return next(iter(numbers))
     named = [f"{family}: {number:,}" if number > 1 else family for family, number in numbers.most_common(MOST_FAMILIES)]
-    left = len(numbers) - len(named)
-    return ", ".join([*named, *([count(left, "more family", "more families")] if left else [])])
+    return listed(named, len(numbers) - len(named))
 
 
 def summary(build: Build) -> str:
@@ -251,8 +176,7 @@ def arches_of(build: Build) -> str:
     """``sm_80, sm_90``; empty if the input names none."""
     named = {kernel.key.arch for kernel in build.kernels if kernel.key.arch}
     arches = sorted({printable(arch, LONGEST_ARCH) for arch in named}, key=natural)
-    more = f" … {len(arches) - MOST_ARCHES:,} more" if len(arches) > MOST_ARCHES else ""
-    return ", ".join(arches[:MOST_ARCHES]) + more
+    return listed(arches[:MOST_ARCHES], len(arches) - MOST_ARCHES)
 
 
 def _spilling(kernels: Sequence[Kernel]) -> str:
@@ -276,18 +200,12 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 
 
 def place_text(finding: Finding, report: Report) -> str:
-    """Line of the source, else of the log or file (of a package: its library), as short as it is clear."""
+    """Line of the source, else of the log or file, with the library of a package."""
     if source := source_place(finding, report.tree):
-        return f"{source}{BY_NAME if source.by_name else ''}"
-    origin = finding.origin
-    if origin is None:
-        return UNKNOWN
-    library = library_of(finding.kernel, str)
-    line = f":{origin.line}" if origin.line else ""
-    if library and library != origin.input:
-        clear = report.holders[library] == {origin.input}
-        return printable(library if clear else f"{log_path(origin.input, report.tree)}:{library}") + line
-    return printable(log_path(origin.input, report.tree)) + line
+        return source.text
+    place, library = str(place_in_input(finding.origin, report.tree)), library_of(finding.kernel, str)
+    inside = finding.origin is not None and library not in ("", finding.origin.input)
+    return f"{place}:{printable(library)}" if inside else place
 
 
 def baseline_line(report: Report) -> Iterator[str]:
@@ -318,11 +236,6 @@ def way_markdown(way: Way, but: str = "") -> Iterator[str]:
 def counted(report: Report) -> list[Finding]:
     """Open findings that a diff lists: notes only if they can fail the check, since tables show their values."""
     return [each for each in report.open_findings if each.severity != "note" or report.fail_on == "note"]
-
-
-def fails(report: Report) -> bool:
-    """Whether any open finding fails the check."""
-    return any(at_least(each.severity, report.fail_on) for each in report.open_findings)
 
 
 def bounds(change: Change) -> str:

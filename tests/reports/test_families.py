@@ -45,15 +45,10 @@ def test_no_number_of_a_title_is_cut() -> None:
     framed = replace(kernel("k").usage, stack_bytes=16)
     kernels = [kernel(f"void {'name_' * 8}<{at}>()", usage=framed) for at in range(1100)]
     (group,) = grouped(kernels, "family", Names(each.named_by for each in kernels))
-    whole = f"{'name_' * 8}: 1,100 kernels, 0 spilling, 1,100 with other local memory"
-    assert group.title(len(whole)) == whole
-    assert group.title(len(whole) - 1) == f"{'name_' * 8}: 1,100 kernels, 0 spilling"
+    assert group.title == f"{'name_' * 8}: 1,100 kernels, 0 spilling, 1,100 with other local memory"
     called = [replace(each, role="function") for each in kernels]
     (functions,) = grouped(called, "family", Names(each.named_by for each in called))
-    assert functions.title(len(whole)).endswith(": 1,100 device functions, 0 spilling")
-    narrow = group.title(50)
-    assert len(narrow) == 50
-    assert narrow.endswith("name_: 1,100 kernels, 0 spilling")
+    assert ": 1,100 device functions, 0 spilling" in functions.title
 
 
 def test_what_fits_is_shown_kernel_by_kernel() -> None:
@@ -89,12 +84,12 @@ def test_a_template_that_got_worse_is_one_family_of_a_diff() -> None:
     assert lines[5] == "  error [spill] build.log:7"
     assert lines[6].startswith("  warning [register-growth] build.log:7: 40 → 64 allocated; registers allow fewer")
     assert lines[8].split() == ["rotate", "sm_90", "registers", "40", "→", "16", "(-24)"]
-    assert lines[9].startswith("… 78 more, 2 errors, 78 warnings among them")
+    assert "… 78 more changes, 2 errors, 78 warnings among them (--all shows them)" in lines
     assert lines[-1] == "4 errors, 80 warnings"
     text = rendered("markdown", report_of("diff", instances(), base))
-    assert "| `ns::gemm`: 4 errors, 80 warnings, spills 4↑ +308 B, registers 80↑, 80 changed |  |" in text
-    assert "| `ns::gemm<39, float>` | `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
-    assert "… 74 changes more: the JSON report has all" in text
+    assert "| **`ns::gemm`: 4 errors, 80 warnings; spills 4↑ `+308` B; registers 80↑; 80 changed** |  |" in text
+    assert "| `<39, float>` | `sm_80, 90` | spill stores | 0 → 39 B (+39) |" in text
+    assert "… 74 more changes, 74 warnings among them (-f json has all)" in text
 
 
 def test_results_and_cases_of_a_family_stand_together() -> None:
@@ -124,7 +119,7 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
     assert not any(line.startswith("ns::gemm:") for line in lines(diff))
     (title,) = [line for line in lines(diff, by="file") if line.startswith("build.log:")]
     assert title == "build.log: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
-    assert "| `ns::gemm`: 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
+    assert "| **`ns::gemm`: 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))
 
 
 def test_changes_in_the_order_of_a_value() -> None:

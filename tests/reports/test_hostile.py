@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from spillscan.model import Advisory, Issue, Kernel, Origin
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import merged
 from spillscan.reports.report import Report
-from spillscan.reports.words import one_of_a_kind
 from tests.conftest import sized
 from tests.reporting import (
     Document,
@@ -296,7 +296,7 @@ def sarif_holds(output: str, report: Report) -> None:
 
 def shown(report: Report) -> int:
     """Findings, and groups of gaps that say the same."""
-    return len(report.findings) + len(list(one_of_a_kind(report.gaps, report.names)))
+    return len(report.findings) + len(merged(report.gaps, report.names))
 
 
 def gitlab_holds(output: str, report: Report) -> None:

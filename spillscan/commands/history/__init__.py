@@ -96,11 +96,11 @@ class _Answer(NamedTuple):
     def markdown(self, most: int | None) -> Iterator[str]:
         """Tables as sections, folded ones in ``<details>``."""
         for table in (each for each in self.tables.values() if each.rows):
-            yield from table.markdown(most)
+            yield from (*table.markdown(most), "")
         yield from (line for each in self.summary for line in (each, ""))
         for table in (each for each in self.folded.values() if each.rows):
             yield from ("<details><summary>" + f"{table.title} ({len(table.rows):,})</summary>", "")
-            yield from table.markdown(most)
+            yield from (*table.markdown(most), "")
             yield "</details>"
 
 
@@ -121,10 +121,10 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
         return Table(columns=_columns(some, dataset, builds, names), rows=some, title=title, counted=counted)
 
     shown = {
-        "regressions": table(regressed, "", "regressions"),
-        "improvements": table(improved, "Improvements", "improvements"),
+        "regressions": table(regressed, "", "regression"),
+        "improvements": table(improved, "Improvements", "improvement"),
     }
-    folded = {"others": table(others, "Other changes", "changes"), "builds": _builds(held)}
+    folded = {"others": table(others, "Other changes", "change"), "builds": _builds(held)}
     return _Answer(shown, folded, list(_summary(found, builds, held)))
 
 

@@ -13,8 +13,9 @@ from spillscan.model import Finding, Severity
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import gap_lines
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, fields_of, gap_lines, name_of, summary, way_facts
+from spillscan.reports.words import LONGEST_ARCH, fields_of, summary, way_facts
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
@@ -26,43 +27,48 @@ _LONGEST = 4096
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
+_Annotation = tuple[Severity, str, str]
+"""Severity, properties and text."""
+
+
 def render(report: Report, style: Style) -> Iterator[str]:
     """One workflow command per line: gaps, baseline issues, then findings.
 
     If there are more than the runner shows, the last notice says so.
     """
-    findings = report.open_findings
-    counts = Counter(finding.severity for finding in findings)
-    unknown = "\n".join(gap_lines(report.gaps, report.names))
-    if unknown:
-        yield f"::error title=spillscan%3A incomplete input::{_data(unknown)}\n"
-    if report.accepted:
-        accepted = "\n".join(gap_lines(report.accepted, report.names))
-        yield f"::notice title=spillscan%3A accepted gaps::{_data(accepted)}\n"
-    room: dict[Severity, int] = {"error": SHOWN - bool(unknown), "warning": SHOWN, "note": SHOWN}
-    room["note"] -= bool(report.accepted)
-    for issue in report.of_baseline[: SHOWN // 2]:
-        yield f"::{_COMMANDS[issue.severity]} title=spillscan%3A {issue.code}::{_data(printable(issue.message))}\n"
-        room[issue.severity] -= 1
-    room["note"] -= any(counts[severity] > room[severity] for severity in counts)
     shown: Counter[Severity] = Counter()
-    for finding in findings:
-        severity = finding.severity
-        if shown[severity] >= room[severity]:
+    left_out: Counter[Severity] = Counter()
+    for severity, properties, text in (*_of_input(report), *_of_findings(report)):
+        if shown[severity] == SHOWN - (severity == "note"):  # the last notice counts the rest
+            left_out[severity] += 1
             continue
         shown[severity] += 1
+        yield f"::{_COMMANDS[severity]} {properties}::{_data(text)}\n"
+    if left_out:
+        rest = ", ".join(f"{number:,} {severity}s" for severity, number in left_out.items())
+        yield f"::notice title=spillscan::{count(len(report.open_findings), 'finding')}; not shown here: {rest}\n"
+    if not report.open_findings and not report.gaps:
+        yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
+
+
+def _of_input(report: Report) -> Iterator[_Annotation]:
+    """Gaps, accepted gaps and issues of the baseline, which have no place in a source."""
+    if report.gaps:
+        yield "error", "title=spillscan%3A incomplete input", "\n".join(gap_lines(report.gaps, report.names))
+    if report.accepted:
+        yield "note", "title=spillscan%3A accepted gaps", "\n".join(gap_lines(report.accepted, report.names))
+    for issue in report.of_baseline[: SHOWN // 2]:
+        yield issue.severity, f"title=spillscan%3A {issue.code}", printable(issue.message)
+
+
+def _of_findings(report: Report) -> Iterator[_Annotation]:
+    for finding in report.open_findings:
         fields = fields_of(finding, report)
         arch = printable(finding.kernel.key.arch or "arch unknown", LONGEST_ARCH)
-        title = f"{name_of(finding.kernel, report.names)} ({arch}) [{finding.rule}]"
+        title = _property(f"{report.names.of(finding.kernel.named_by)} ({arch}) [{finding.rule}]")
         line = "" if fields.place.line is None else f"line={fields.place.line},"
-        properties = f"file={_property(fields.place.path)},{line}title={_property(title)}"
-        yield f"::{_COMMANDS[severity]} {properties}::{_data(_message(finding, report, fields.detail))}\n"
-    rest = [f"{number - shown[name]:,} {name}s" for name, number in counts.items() if number > shown[name]]
-    if rest:
-        text = f"{count(len(findings), 'finding')}; not shown here: {', '.join(rest)}"
-        yield f"::notice title=spillscan::{_data(text)}\n"
-    if not findings and not unknown:
-        yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
+        properties = f"file={_property(fields.place.path)},{line}title={title}"
+        yield finding.severity, properties, _message(finding, report, fields.detail)
 
 
 def _message(finding: Finding, report: Report, message: str) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from spillscan.model import Severity
 from spillscan.output.records import array
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import gap_fields
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import Fields, fields_of, gap_fields
+from spillscan.reports.words import Fields, fields_of
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"

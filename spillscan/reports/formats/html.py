@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spillscan.advice.causes import at_lines, holdings
@@ -11,12 +11,13 @@ from spillscan.advice.fixes import fixes
 from spillscan.advice.ranking import why_here
 from spillscan.judging.places import source_place
 from spillscan.judging.rule_docs import explanations
-from spillscan.model import Build, Finding, Kernel
+from spillscan.model import Finding, Kernel
 from spillscan.model.build import damage
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.code_changes import code_lines
 from spillscan.reports.formats import text
+from spillscan.reports.gaps import gap_lines
 from spillscan.reports.page.code import code_of
 from spillscan.reports.page.columns import columns, sorted_by
 from spillscan.reports.page.details import ASSETS as KERNEL_ASSETS
@@ -24,7 +25,7 @@ from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document, head
 from spillscan.reports.page.overview import Index, changes, findings, named, overview
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports.words import by_severity, gap_lines, lines_of, place_text
+from spillscan.reports.words import by_severity, inputs_of, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page to look at"
@@ -78,17 +79,10 @@ def payload(report: Report) -> dict[str, Any]:
     first = [index[id(each.worst)] for each in report.first]
     if report.details.code:
         found["code"] = _code(report, kernels, first)
-        found["why"] = {
-            index[id(each.after)]: [printable(line, _LONGEST_REASON) for line in each.sentences()]
-            for each in report.growths(EXPLAINED)
-            if id(each.after) in index
-        }
+        found["why"] = _said(((each.after, each.sentences()) for each in report.growths(EXPLAINED)), index)
     if report.code_changes:
-        found["became"] = {
-            index[id(each.change.after)]: [printable(line, _LONGEST_REASON) for line in code_lines(each)]
-            for each in report.code_changes[:_BECAME]
-            if id(each.change.after) in index
-        }
+        compared = report.code_changes[:_BECAME]
+        found["became"] = _said(((each.change.after, code_lines(each)) for each in compared), index)
     if kernels:
         before = {
             index[id(change.after)]: change.before
@@ -102,11 +96,21 @@ def payload(report: Report) -> dict[str, Any]:
 _LONGEST_REASON = 600
 
 
+def _said(lines: Iterable[tuple[Kernel | None, Iterable[str]]], index: Index) -> dict[int, list[str]]:
+    """Lines about kernels of the table."""
+    return {
+        index[id(kernel)]: [printable(line, _LONGEST_REASON) for line in some]
+        for kernel, some in lines
+        if id(kernel) in index
+    }
+
+
 def _place(finding: Finding, report: Report) -> str:
     """Source lines of a finding by spill cost, else its place; with the library if several share the source."""
-    place = lines_of(finding, report) or place_text(finding, report)
-    library = report.libraries.get(id(finding.kernel)) if source_place(finding, report.tree) else None
-    return f"{place}, in {library}" if library else place
+    lines = lines_of(finding, report)
+    place = f"lines by cost: {lines}" if lines else place_text(finding, report)
+    copy = report.copies.get(id(finding.kernel)) if source_place(finding, report.tree) else None
+    return f"{place}, in {copy}" if copy else place
 
 
 def _first(report: Report, index: Index) -> list[dict[str, Any]]:
@@ -160,21 +164,13 @@ def _verdict(report: Report) -> dict[str, Any]:
     baseline = report.baseline.counts() if report.baseline is not None else {}
     return {
         "counts": by_severity(report.open_findings),
-        "gaps": list(gap_lines(report.gaps, report.names)),
-        "accepted": list(gap_lines(report.accepted, report.names)),
+        "gaps": gap_lines(report.gaps, report.names),
+        "accepted": gap_lines(report.accepted, report.names),
         "baseline": [[state, number] for state, number in baseline.items() if number],
     }
 
 
 def title(report: Report) -> str:
     """Inputs as a title: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
-    sides = [_inputs(build) for build in (report.base, report.build) if build is not None]
-    return " → ".join(side for side in sides if side)
-
-
-def _inputs(build: Build) -> str:
-    names = list(dict.fromkeys(o.input for kernel in build.kernels for o in kernel.origins[:1]))
-    if not names:
-        return ""
-    first = names[0].rstrip("/").rpartition("/")[2] or names[0]
-    return first if len(names) == 1 else f"{first} and {len(names) - 1:,} more"
+    sides = (inputs_of(build).rstrip("/").rpartition("/")[2] for build in (report.base, report.build) if build)
+    return " → ".join(filter(None, sides))

@@ -13,7 +13,7 @@ from spillscan.model import (
     Change,
     Delta,
     Effect,
-    EvidenceKind,
+    Evidence,
     Finding,
     Hidden,
     Kernel,
@@ -39,28 +39,6 @@ KINDS = ALL_KINDS
 Metrics = dict[str, tuple[Count | None, Count | None]]
 
 
-class MessagesJson(msgspec.Struct):
-    """Kinds of compiler messages that only one build has for the kernel."""
-
-    appeared: tuple[str, ...]
-    """in the newer build"""
-    vanished: tuple[str, ...]
-    """in the older build"""
-
-
-class EvidenceJson(msgspec.Struct):
-    """Why two kernels are considered the same."""
-
-    kind: EvidenceKind
-    """identity: equal names, regardless of checkout and toolkit; substitution: a rule that explains all kernels of a
-    function; stated: renamed in the policy or by --rename
-    """
-    rule: str
-    """the substitution, such as flash → fa3; empty without one"""
-    explains: Count
-    """number of names that the substitution explains"""
-
-
 class ChangeJson(msgspec.Struct):
     """Change of one kernel between two builds."""
 
@@ -76,11 +54,13 @@ class ChangeJson(msgspec.Struct):
     """
     unknown: Metrics
     """[before, after] of each metric that is known in only one build: neither equal nor different"""
-    messages: MessagesJson
-    """kinds of compiler messages that only one build has for the kernel"""
+    appeared: tuple[str, ...]
+    """kinds of compiler messages that only the head has for the kernel"""
+    vanished: tuple[str, ...]
+    """kinds of compiler messages that only the base has for the kernel"""
     occupancy: tuple[Effect, ...]
     """residency per device; pairs are [before, after]"""
-    evidence: EvidenceJson | None = None
+    evidence: Evidence | None
     """why the two are considered the same; null if before or after is null"""
 
 
@@ -151,25 +131,6 @@ class GapJson(msgspec.Struct):
     accepted: str | None
 
 
-class CountsJson(msgspec.Struct):
-    """Number of findings per state."""
-
-    new: Count
-    """not recorded"""
-    worse: Count
-    """worse than recorded"""
-    known: Count
-    """as recorded"""
-    better: Count
-    """better than recorded"""
-    fixed: Count
-    """recorded, but no longer present"""
-    stale: Count
-    """recorded for kernels that no longer exist"""
-    suppressed: Count
-    """suppressed by hand"""
-
-
 class AcceptedJson(msgspec.Struct):
     """Baseline record without a counterpart in the build."""
 
@@ -188,8 +149,8 @@ class AcceptedJson(msgspec.Struct):
 class BaselineJson(msgspec.Struct):
     """Comparison of a build's findings with a baseline."""
 
-    counts: CountsJson
-    """findings by state"""
+    counts: dict[str, Count]
+    """findings by state: new, worse, known, better, suppressed; records without one: fixed, stale"""
     fixed: tuple[AcceptedJson, ...]
     """recorded, but the kernel no longer has the finding"""
     unreported: tuple[AcceptedJson, ...]
@@ -269,17 +230,16 @@ def _pieces(report: Report) -> Iterator[str | bytes]:
 
 
 def _change(change: Change) -> ChangeJson:
-    assert change.state != "equal"
     before, after = (None if kernel is None else kernel_json(kernel) for kernel in (change.before, change.after))
-    return ChangeJson(
-        change.state,
-        before,
-        after,
-        _metrics(change.metrics),
-        _metrics(change.unknown),
-        MessagesJson(change.appeared, change.vanished),
-        change.effects,
-        None if before is None or after is None else EvidenceJson(*msgspec.structs.astuple(change.evidence)),
+    return copied(
+        ChangeJson,
+        change,
+        before=before,
+        after=after,
+        metrics=_metrics(change.metrics),
+        unknown=_metrics(change.unknown),
+        occupancy=change.effects,
+        evidence=change.evidence if before and after else None,
     )
 
 
@@ -309,7 +269,7 @@ def _finding(finding: Finding, tree: Tree) -> FindingJson:
 
 def _baseline(result: BaselineResult) -> BaselineJson:
     states = ("fixed", "unreported", "stale")
-    return BaselineJson(CountsJson(**result.counts()), *(tuple(map(_accepted, result.of(each))) for each in states))
+    return BaselineJson(result.counts(), *(tuple(map(_accepted, result.of(each))) for each in states))
 
 
 def _accepted(each: Unmatched) -> AcceptedJson:

@@ -6,15 +6,16 @@ The format is Jenkins's (``junit-10.xsd`` of its xunit plugin), which GitLab, Az
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from spillscan.model import Finding, Kernel, at_least
 from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import merged
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_NAME, fields_of, message_of, name_of, one_of_a_kind
+from spillscan.reports.words import LONGEST_NAME, fields_of, message_of
 
 FORMAT = "junit"
 HELP = "JUnit XML: a suite an arch, a case a kernel"
@@ -30,65 +31,59 @@ def render(report: Report, style: Style) -> Iterator[str]:
     A kernel fails if a finding reaches ``--fail-on`` and is skipped if it cannot be checked. Gaps of the input are
     errors of the suite ``input``.
     """
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="spillscan">\n'
     found: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         found[id(finding.kernel)].append(finding)
-    unknown = {id(gap.kernel): gap.message for gap in report.gaps if gap.kernel is not None}
-    suites: dict[str, list[Kernel]] = defaultdict(list)
     kernels = {id(kernel): kernel for kernel in report.build.kernels}
     kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # never drop a finding's kernel
+    suites: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels.values():
         suites[kernel.key.arch or "unknown arch"].append(kernel)
-    for arch in sorted(suites):
-        yield from _suite(report, printable(arch, LONGEST_NAME), suites[arch], found, unknown)
+    unknown = {id(gap.kernel): gap.message for gap in report.gaps if gap.kernel is not None}
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="spillscan">\n'
+    for arch, members in sorted(suites.items()):
+        suite = printable(arch, LONGEST_NAME)
+        names = _case_names(members, report.names)
+        bodies = [_body(report, found[id(each)], unknown.get(id(each))) for each in members]
+        failed, skipped = (sum(tag in body for body in bodies) for tag in ("<failure ", "<skipped "))
+        counts = f'tests="{len(members)}" failures="{failed}" errors="0" skipped="{skipped}"'
+        yield f"  <testsuite name={_attribute(suite)} {counts}>\n"
+        for name, body in zip(names, bodies, strict=True):
+            case = f"    <testcase classname={_attribute(f'spillscan.{suite}')} name={_attribute(name)}"
+            yield f"{case}>\n{body}    </testcase>\n" if body else f"{case}/>\n"
+        yield "  </testsuite>\n"
     yield from _input(report)
     yield "</testsuites>\n"
 
 
-def _suite(
-    report: Report, arch: str, kernels: list[Kernel], found: dict[int, list[Finding]], unknown: dict[int, str]
-) -> Iterator[str]:
-    failures = skipped = 0
-    cases: list[str] = []
-    for kernel, name in zip(kernels, _case_names(kernels, report.names), strict=True):
-        mine = found.get(id(kernel), [])
-        severe = [finding for finding in mine if not finding.excused and at_least(finding.severity, report.fail_on)]
-        mild = [finding for finding in mine if finding not in severe]
-        body = "".join(_failure(report, finding) for finding in severe)
-        if not severe and id(kernel) in unknown:
-            skipped += 1
-            body = f"      <skipped message={_attribute(unknown[id(kernel)])}/>\n"
-        if mild:
-            body += f"      <system-out>{escape(chr(10).join(_line(report, f) for f in mild))}</system-out>\n"
-        failures += bool(severe)
-        case = f"    <testcase classname={_attribute(f'spillscan.{arch}')} name={_attribute(name)}"
-        cases.append(f"{case}>\n{body}    </testcase>\n" if body else f"{case}/>\n")
-    counts = f'tests="{len(kernels)}" failures="{failures}" errors="0" skipped="{skipped}"'
-    yield f"  <testsuite name={_attribute(arch)} {counts}>\n"
-    yield from cases
-    yield "  </testsuite>\n"
+def _body(report: Report, findings: Sequence[Finding], unknown: str | None) -> str:
+    """Content of a case: failures, or why the kernel cannot be checked; then other findings."""
+    severe = [each for each in findings if not each.excused and at_least(each.severity, report.fail_on)]
+    others = [_line(report, each) for each in findings if each not in severe]
+    body = "".join(_failure(report, each) for each in severe)
+    if not severe and unknown is not None:
+        body = f"      <skipped message={_attribute(unknown)}/>\n"
+    return body + (f"      <system-out>{escape(chr(10).join(others))}</system-out>\n" if others else "")
 
 
 def _input(report: Report) -> Iterator[str]:
     """Suite ``input`` with the gaps that are not about one kernel."""
-    groups = list(one_of_a_kind((gap for gap in report.gaps if gap.kernel is None), report.names))[:_MOST_GAPS]
+    groups = merged((gap for gap in report.gaps if gap.kernel is None), report.names)[:_MOST_GAPS]
     if not groups:
         return
     yield f'  <testsuite name="input" tests="1" failures="0" errors="{len(groups)}" skipped="0">\n'
     yield '    <testcase classname="spillscan.input" name="the input is complete">\n'
-    for code, gap, text in groups:
-        place = f"{gap.origin}: " if gap.origin else ""
-        yield f"      <error type={_attribute(code)} message={_attribute(place + text)}/>\n"
+    for each in groups:
+        yield f"      <error type={_attribute(each.code)} message={_attribute(each.place + each.text)}/>\n"
     yield "    </testcase>\n  </testsuite>\n"
 
 
 def _case_names(kernels: list[Kernel], names: Names) -> Iterator[str]:
     """Unique names: short ones, with the object if several kernels share the name, numbered if still equal."""
-    short = Counter(name_of(kernel, names) for kernel in kernels)
+    short = Counter(names.of(kernel.named_by) for kernel in kernels)
     seen: Counter[str] = Counter()
     for kernel in kernels:
-        name = name_of(kernel, names)
+        name = names.of(kernel.named_by)
         if short[name] > 1 and kernel.key.unit:
             name += f" [{printable(kernel.key.unit, LONGEST_NAME)}]"
         seen[name] += 1
@@ -96,10 +91,8 @@ def _case_names(kernels: list[Kernel], names: Names) -> Iterator[str]:
 
 
 def _failure(report: Report, finding: Finding) -> str:
-    text = escape(_line(report, finding))
-    return (
-        f"      <failure type={_attribute(finding.rule)} message={_attribute(message_of(finding))}>{text}</failure>\n"
-    )
+    tag = f"failure type={_attribute(finding.rule)} message={_attribute(message_of(finding))}"
+    return f"      <{tag}>{escape(_line(report, finding))}</failure>\n"
 
 
 def _line(report: Report, finding: Finding) -> str:

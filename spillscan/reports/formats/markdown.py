@@ -6,13 +6,12 @@ GitHub accepts comments of 65,536 characters and summaries of 1 MiB.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from os.path import commonprefix
 from typing import NamedTuple
 
-from spillscan.advice.families import facts
-from spillscan.advice.ranking import why_here
+from msgspec.structs import replace
+
 from spillscan.judging.compare.metrics import totals
-from spillscan.judging.places import BY_NAME, Place, heaviest, source_place
+from spillscan.judging.places import BY_NAME, heaviest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Build, Finding, Kernel, at_least
 from spillscan.output.markdown import Row, code, fold, linked, table, within, words
@@ -21,20 +20,19 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reading.machine.spillmap import TOP, share_text
 from spillscan.reports import code_changes, pairings
-from spillscan.reports.differences import COLUMNS, change_rows, chosen, entries, held_by, summed_up
-from spillscan.reports.groups import Group, archs_cell, shared_label
+from spillscan.reports.differences import change_table
+from spillscan.reports.gaps import gap_lines
+from spillscan.reports.groups import archs_cell
 from spillscan.reports.kernels import kernel_table
 from spillscan.reports.report import ALL_KINDS, Report, Way
 from spillscan.reports.words import (
     LONGEST_ARCH,
-    LONGEST_LINE,
     LONGEST_NAME,
     alike,
     baseline_line,
     copy_number,
-    fails,
-    gap_lines,
-    name_of,
+    inputs_of,
+    label_of,
     place_text,
     summary,
     way_markdown,
@@ -61,10 +59,10 @@ _CHANGES = 40
 """Rows of changes; if there are more, the worst of each family."""
 _ONE_ROW = 4
 """Rows of a family and rule from which only the worst is shown unfolded."""
-_LIST_BYTES, _FIRST = 8_000, 5
-"""Bytes of a list of advice, and families with advice."""
-_EXPLAINED, _LONGEST_REASON = 5, 300
-"""Changes whose growth is explained, and characters per reason."""
+_LIST_BYTES = 8_000
+"""Bytes of a list of advice."""
+_EXPLAINED, _COMPARED, _LONGEST_REASON = 5, 12, 300
+"""Changes whose growth is explained, kernels whose code comparison is shown, and characters per reason."""
 _HIDDEN = ("cmem", "bar", "unit", "in loops", "live")
 """Columns of the kernel table that a comment has no room for."""
 
@@ -99,32 +97,13 @@ def _scan(report: Report) -> Iterator[str]:
     spilling = sum(bool(sum(kernel.spills or ())) for kernel in kernels)
     yield from _head("", f"{spilling:,} of {count(len(kernels), 'kernel')} spilling", _build_facts(report))
     found = kernel_table(report, SHOWN + _FOLDED)
-    columns = [column for column in found.columns if column.head not in _HIDDEN]
-    heads = [column.head or "" for column in columns]
-    rows: list[Row] = [
-        [f"**{words(row.title(LONGEST_NAME))}**", *[""] * (len(heads) - 1)]
-        if isinstance(row, Group)
-        else [_name(report, row.kernel), *(column.markdown(row) for column in columns[1:])]
-        for row in found.rows
-    ]
-    right = [column.head or "" for column in columns if not column.left]
-    if rows:
+    found = replace(found, columns=[each for each in found.columns if each.head not in _HIDDEN])
+    if found.rows:
         yield ""
-        yield from _sized(heads, rows[:SHOWN], "row", right=right)
-    yield from _first(report)
-    if rest := rows[SHOWN:]:
+        yield from replace(found, rows=found.rows[:SHOWN], hidden=0).markdown(most_bytes=TABLE_BYTES)
+    if rest := found.rows[SHOWN:]:
         yield ""
-        yield from fold(count(len(rest), "more row"), _sized(heads, rest, "kernel", found.hidden, right))
-
-
-def _first(report: Report) -> Iterator[str]:
-    """Folded list of first fixes, as in ``advise``."""
-    lines = []
-    for each in report.first[:_FIRST]:
-        lines.append(f"- **{_name(report, each.worst)}** {words(why_here(each))}")
-        said = facts(report.advice(each))
-        lines += [f"  - {heading}: {words(printable(text, _LONGEST_REASON))}" for heading, text in said]
-    yield from _folded_list("first fixes", lines)
+        yield from fold(count(len(rest), "more row"), replace(found, rows=rest).markdown(most_bytes=TABLE_BYTES))
 
 
 # ---- check and diff -----------------------------------------------------------------------------------------------
@@ -144,16 +123,15 @@ def _check(report: Report) -> Iterator[str]:
 def _diff(report: Report) -> Iterator[str]:
     severe = _severe(report.open_findings)
     verdict = f"{_kernels(severe)} regressed" if severe else "no regressions"
-    pair = f"base {_source(report.base or Build())} → head {_source(report.build)}"
+    pair = f"base {_inputs(report.base or Build())} → head {_inputs(report.build)}"
     also = [words(each) for each in (*pairings.toolkits(report), *pairings.other_code(report), *pairings.archs(report))]
     facts = [_deltas(report), pair, *_build_facts(report), *also]
     yield from _head(_mark(report), _with_gaps(report, verdict), facts)
     yield from _judged(report)
-    rows, left_out = _change_rows(report)
-    if rows:
+    changed = change_table(report, _CHANGES)
+    if changed.rows:
         yield ""
-        title = ", ".join(pairings.counts(report.changes))
-        yield from fold(title, _sized(COLUMNS, rows, "change", left_out))
+        yield from fold(", ".join(pairings.counts(report.changes)), changed.markdown(most_bytes=TABLE_BYTES))
     yield from _code(report)
     grown = report.growths(_EXPLAINED)
     lines = []
@@ -165,7 +143,8 @@ def _diff(report: Report) -> Iterator[str]:
 
 def _mark(report: Report) -> str:
     """Emoji for the result of the gate: failed, warnings, or passed."""
-    return "❌" if fails(report) or report.gaps else "⚠️" if _severe(report.open_findings) else "✅"
+    fails = report.gaps or any(at_least(each.severity, report.fail_on) for each in report.open_findings)
+    return "❌" if fails else "⚠️" if _severe(report.open_findings) else "✅"
 
 
 def _with_gaps(report: Report, verdict: str) -> str:
@@ -180,10 +159,8 @@ def _severe(findings: Sequence[Finding]) -> list[Finding]:
     return [each for each in findings if at_least(each.severity, "warning")]
 
 
-def _source(build: Build) -> str:
-    """Input of a build, or the number of inputs."""
-    inputs = {kernel.origins[0].input for kernel in build.kernels if kernel.origins}
-    return code(min(inputs), LONGEST_LINE) if len(inputs) == 1 else count(len(inputs), "input")
+def _inputs(build: Build) -> str:
+    return code(inputs_of(build), LONGEST_NAME)
 
 
 def _deltas(report: Report) -> str:
@@ -251,16 +228,11 @@ def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
 
 def _finding_table(report: Report, found: Sequence[_FindingRow]) -> Iterator[str]:
     """Table of findings; the folder common to all places is in a column head."""
-    shown = found[:_FOLDED]
-    paths = [str(place) for each in shown for place in _places(report, each.findings[0])]
-    common = commonprefix(paths) if len(shown) > 1 else ""  # noqa: RUF071 - cut to whole folders below
-    folder = common[: common.rfind("/") + 1]
-    rows = [_cells(report, each, folder) for each in shown]
-    line = f"line in {code(folder, LONGEST_LINE)}" if folder else "line"
-    yield from _sized(("kernel", "arch", "finding", line, "fix"), rows, "row", len(found) - len(shown))
+    rows = [_cells(report, each) for each in found[:_FOLDED]]
+    yield from table(("kernel", "arch", "finding", "line", "fix"), rows, (), TABLE_BYTES, len(found) - len(rows))
 
 
-def _cells(report: Report, row: _FindingRow, folder: str) -> Row:
+def _cells(report: Report, row: _FindingRow) -> Row:
     finding = row.findings[0]
     rule = linked(code(finding.rule), address("rules", finding.rule) if report.tree.web else "")
     severity = "warning: " if finding.severity == "warning" else ""
@@ -269,7 +241,7 @@ def _cells(report: Report, row: _FindingRow, folder: str) -> Row:
     archs = code(archs_cell(each.kernel.key.arch for each in row.findings), 2 * LONGEST_ARCH)
     fix = next((_fix(way) for way in report.details.ways if way.finding in row.findings), "")
     said = f"{severity}{words(finding.message)} {rule}"
-    return name, archs, said, _where(report, finding, folder), words(fix) if fix else ""
+    return name, archs, said, _where(report, finding), words(fix) if fix else ""
 
 
 def _fix(way: Way) -> str:
@@ -277,54 +249,25 @@ def _fix(way: Way) -> str:
     return next((text for heading, text in way.lines if heading not in ("cause", "next")), "")
 
 
-def _places(report: Report, finding: Finding) -> Sequence[Place | str]:
-    """Costliest lines of spills and arrays if the source is known; else the line of the source or log."""
-    lines = heaviest(finding, report.tree)[:TOP]
-    return lines or [source_place(finding, report.tree) or place_text(finding, report)]
-
-
-def _where(report: Report, finding: Finding, folder: str) -> str:
-    """Places of a finding relative to ``folder``, each with its share."""
+def _where(report: Report, finding: Finding) -> str:
+    """Costliest lines of spills and arrays with their shares, else the line of the source or log."""
     cells = []
-    for place in _places(report, finding):
-        shown = code(str(place).removeprefix(folder))
-        if isinstance(place, str):
-            return shown
+    for place in heaviest(finding, report.tree)[:TOP] or filter(None, [source_place(finding, report.tree)]):
         inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
         share = "" if place.share is None else f" {share_text(place.share)}"
-        cells.append(linked(shown, report.tree.link(place)) + inlined + share)
-    return ", ".join(cells)
-
-
-def _change_rows(report: Report) -> tuple[list[Row], int]:
-    """Rows of changes, and the number of changes left out; if there are many, the worst of each family."""
-    found = entries(report)
-    rows: list[Row] = []
-    left_out = sum(len(entry.changes) for entry in found)
-    for family, several in chosen(found, report, _CHANGES):
-        if family is not None:
-            name = shared_label(family[0].change.kernel, report.by or "family", report.names)
-            title = f"{code(printable(name, LONGEST_NAME))}: {words(', '.join(summed_up(family)))}"
-            rows.append((title, *[""] * (len(COLUMNS) - 1)))
-        for entry in several:
-            name = code(name_of(entry.change.kernel, report.names)) + _library(held_by(entry, report))
-            for cells, _ in change_rows(entry, "", report):
-                lead = (name, code(str(cells[1]), 2 * LONGEST_ARCH)) if cells[1] else ("", "")
-                rows.append((*lead, *(words(str(cell)) if cell else "" for cell in cells[2:])))
-            left_out -= len(entry.changes)
-    return rows, left_out
+        cells.append(linked(code(str(place)), report.tree.link(place)) + inlined + share)
+    return ", ".join(cells) or code(place_text(finding, report))
 
 
 def _code(report: Report) -> Iterator[str]:
     """Folded section on changed machine code."""
     if first := code_changes.summary(report):
-        lines = [
-            line
-            for title, said in code_changes.markdown_lines(report)
-            for line in (f"- {words(title)}", *(f"  - {words(printable(each, _LONGEST_REASON))}" for each in said))
-        ]
+        lines = []
+        for each in [each for each in report.code_changes or () if each.verdict != "identical"][:_COMPARED]:
+            lines.append(f"- {words(f'{label_of(each.change.kernel, report.names)}: {each.verdict}')}")
+            lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in code_changes.code_lines(each)[1:]]
         kept, left_out = within(lines, CODE_BYTES)
-        more = [f"- … {count(left_out, 'line')} more: the JSON report has all"] if left_out else []
+        more = [f"- … {count(left_out, 'more line')} (-f json has all)"] if left_out else []
         yield ""
         yield from fold(first, [*kept, *more]) if lines else (first,)
 
@@ -339,22 +282,11 @@ def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from fold(title, kept)
 
 
-def _sized(header: Row, rows: Sequence[Row], noun: str, more: int = 0, right: Sequence[str] = ()) -> Iterator[str]:
-    """A table of at most :data:`TABLE_BYTES` without empty columns, and a line that counts the rows left out."""
-    filled = [at for at in range(len(header)) if any(row[at] for row in rows)]
-    cells = [[row[at] for at in filled] for row in rows]
-    lines, left_out = within(table([header[at] for at in filled], cells, right), TABLE_BYTES)
-    yield from lines
-    if left_out + more:
-        yield ""
-        yield f"… {count(left_out + more, noun)} more: the JSON report has all"
-
-
 def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
     """The kernel's name; unless its place is shown (``placed``), also the library that contains this copy."""
-    found = [name_of(kernel, report.names), *filter(None, (copy_number(kernel),))]
+    found = [report.names.of(kernel.named_by), *filter(None, (copy_number(kernel),))]
     caller = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
-    library = "" if placed else _library(report.libraries.get(id(kernel), ""))
+    library = "" if placed else _library(report.copies.get(id(kernel), ""))
     return " ".join(code(each, LONGEST_NAME) for each in found) + caller + library
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from spillscan.model import Severity
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import gap_fields
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import fields_of, gap_fields
+from spillscan.reports.words import fields_of
 
 FORMAT = "rdjsonl"
 HELP = "diagnostics for reviewdog"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from spillscan import __version__
@@ -18,15 +17,15 @@ from spillscan.judging.places import log_path
 from spillscan.judging.rule_docs import SITE, address, explanations
 from spillscan.judging.rules import all_rules
 from spillscan.model import Finding, Issue, Kernel, Rule
-from spillscan.model.usage import NUMBERS
 from spillscan.naming import Names
 from spillscan.output.markdown import code
 from spillscan.output.nouns import count
 from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
+from spillscan.reports.gaps import merged
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import family_of, fields_of, label_of, name_of, one_of_a_kind, way_facts, way_markdown
+from spillscan.reports.words import family_of, fields_of, label_of, way_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -52,7 +51,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
         "semanticVersion": __version__,
         "version": __version__,
         "informationUri": SITE,
-        "notifications": [_kind(code) for code in sorted(_codes(report))],
     }
     yield f'  "tool": {{"driver": {json.dumps(driver)[:-1]}, "rules": '
     yield from array((json.dumps(_rule(rule, report)) for rule in all_rules().values()), "   ")
@@ -65,16 +63,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
-    text, markdown = dict(about.parts), dict(about.parts)
-    ways = [way for way in report.details.ways if way.finding.rule == rule.id]
-    if ways:
-        labels = [label_of(way.kernel, report.names) for way in ways]
-        lines = [(f"  {heading}: {said}" for heading, said in way_facts(way)) for way in ways]
-        items = [(f"  - {each}" for each in way_markdown(way)) for way in ways]
-        text[_HERE] = "\n".join("\n".join((label, *its)) for label, its in zip(labels, lines, strict=True))
-        markdown[_HERE] = "\n\n".join(
-            "\n".join((f"- {code(label)}", *its)) for label, its in zip(labels, items, strict=True)
-        )
+    parts = [f"**{title}**\n\n{said}" for title, said in about.parts.items()]
+    for way in report.details.ways:
+        if way.finding.rule == rule.id:
+            steps = (f"  - {each}" for each in way_markdown(way))
+            parts.append("\n".join((f"**What to do here**: {code(label_of(way.kernel, report.names))}", "", *steps)))
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
@@ -82,8 +75,8 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
         "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
         "helpUri": address("rules", rule.id),
         "help": {
-            "text": "\n\n".join(f"{title}: {said}" for title, said in text.items()),
-            "markdown": "\n\n".join(f"**{title}**\n\n{said}" for title, said in markdown.items()),
+            "text": "\n\n".join(f"{title}: {said}" for title, said in about.parts.items()),
+            "markdown": "\n\n".join(parts),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {
@@ -92,20 +85,6 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
             "problem.severity": _PROBLEMS[rule.severity],
         },
     }
-
-
-_HERE = "What to do here"
-
-
-def _codes(report: Report) -> set[str]:
-    """Documented codes of the report's issues and gaps."""
-    kinds = {issue.code for issue in report.build.issues} | {gap.code for gap in report.gaps}
-    return kinds & explanations("gaps").keys()
-
-
-def _kind(code: str) -> dict[str, Any]:
-    title = explanations("gaps")[code].title
-    return {"id": code, "shortDescription": {"text": f"{title}."}, "helpUri": address("gaps", code)}
 
 
 def _result(report: Report, finding: Finding) -> dict[str, Any]:
@@ -151,19 +130,13 @@ def _state(report: Report, finding: Finding) -> dict[str, Any]:
 def _function(kernel: Kernel, called: Names) -> dict[str, str]:
     names = {"fullyQualifiedName": kernel.name, "decoratedName": kernel.key.symbol}
     known = {key: printable(name) for key, name in names.items() if 0 < len(name) <= _LONGEST_NAME}
-    return {"kind": "function", "name": name_of(kernel, called) or "unnamed", **known}
+    return {"kind": "function", "name": called.of(kernel.named_by), **known}
 
 
-def _properties(kernel: Kernel, called: Names) -> dict[str, Any]:
-    """The kernel's metrics, and its family, by which viewers can group results."""
-    figures = {name: getattr(kernel.usage, name) for name in NUMBERS}
-    known = {name: figure for name, figure in figures.items() if figure is not None}
-    return {
-        "arch": printable(kernel.key.arch or "unknown"),
-        "role": kernel.role,
-        "family": family_of(kernel, called),
-        **known,
-    }
+def _properties(kernel: Kernel, called: Names) -> dict[str, str]:
+    """Properties by which viewers can group results."""
+    arch = printable(kernel.key.arch or "unknown")
+    return {"arch": arch, "role": kernel.role, "family": family_of(kernel, called)}
 
 
 def _invocation(report: Report) -> dict[str, Any]:
@@ -171,9 +144,9 @@ def _invocation(report: Report) -> dict[str, Any]:
     notes = [_notification(report, issue) for issue in report.build.issues[:_MOST_NOTIFICATIONS]]
     known = {(issue.code, issue.origin) for issue in report.build.issues}
     notes += [
-        {"level": "error", "message": {"text": _text(text)}, "descriptor": {"id": code}}
-        for code, gap, text in islice(one_of_a_kind(report.gaps, report.names), _MOST_NOTIFICATIONS)
-        if (code, gap.origin) not in known
+        {"level": "error", "message": {"text": _text(each.text)}, "descriptor": {"id": each.code}}
+        for each in merged(report.gaps, report.names)[:_MOST_NOTIFICATIONS]
+        if (each.code, each.gap.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
         text = f"the {MOST_RESULTS:,} most severe of {count(len(report.findings), 'finding')}"

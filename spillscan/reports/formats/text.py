@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from textwrap import wrap
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spillscan.model import Build, Kernel
+from spillscan.model import Build
 from spillscan.model.symbols import natural
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import RED, YELLOW, Row, Style, fold, hung, table
+from spillscan.output.terminal import Style, hung
 from spillscan.reports import listing, words
-from spillscan.reports.groups import Group
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
@@ -23,37 +21,26 @@ FORMAT = "text"
 HELP = "tables, worst first (default)"
 KINDS = ALL_KINDS
 
-_SPARE = ("cmem", "bar", "stack", "unit", "smem", "in loops", "limited by")
-"""Columns omitted on a narrow terminal, in this order."""
-
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """Yield the report as lines that fit the style's width if the names can be cut."""
-    for line in _LINES[report.kind](report, style):
-        yield line + "\n"
+    if report.kind == "diff":
+        from spillscan.reports.differences import lines  # reads machine code's modules, which check does not need
+    else:
+        lines = _scan if report.kind == "scan" else _check
+    yield from (f"{line}\n" for line in lines(report, style))
 
 
 # ---- scan ---------------------------------------------------------------------------------------------------------
 
 
 def _scan(report: Report, style: Style) -> Iterator[str]:
-    from spillscan.reports.kernels import kernel_table
+    from spillscan.reports.kernels import kernel_rows, kernel_table
 
     found = kernel_table(report, style.rows)
-    rows: list[Row] = [
-        ([row.title(style.width)], "")
-        if isinstance(row, Group)
-        else ([column.cell(row) for column in found.columns], _color(row.kernel))
-        for row in found.rows
-    ]
-    heads = [column.head or "" for column in found.columns]
-    left = [column.head or "" for column in found.columns if column.left]
-    spare = [name for name in _SPARE if name != "unit" or not found.units]
-    yield from table(heads, rows, style, left=left, spare=spare, caption=found.grouped)
-    yield from fold(found.hidden, style)
+    yield from found.text(style)
     yield ""
-    for line in _below(report, found.kernels):
-        yield from wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    yield from hung(_below(report, kernel_rows(found.rows)), style, indent=2)
 
 
 def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
@@ -79,12 +66,6 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     yield from words.not_checked_lines(report)
 
 
-def _color(kernel: Kernel) -> str:
-    if sum(kernel.spills or (0,)):
-        return RED
-    return YELLOW if kernel.confidence == "ambiguous" else ""
-
-
 # ---- check --------------------------------------------------------------------------------------------------------
 
 
@@ -100,19 +81,6 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     yield from words.baseline_line(report)
     yield from report.details.accept
     yield from hung(words.not_checked_lines(report), style, indent=2)
-
-
-def _diff(report: Report, style: Style) -> Iterator[str]:
-    from spillscan.reports.differences import lines
-
-    return lines(report, style)
-
-
-_LINES: dict[str, Callable[[Report, Style], Iterator[str]]] = {
-    "scan": _scan,
-    "check": _check,
-    "diff": _diff,
-}
 
 
 def _portable_lines(build: Build) -> Iterator[str]:

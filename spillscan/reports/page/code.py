@@ -6,17 +6,17 @@ Only the worst kernels are shown, as far as there is room.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spillscan.model import Kernel, symbols
 from spillscan.model.code import MOST_REGISTERS, CodeText
-from spillscan.model.local import NO_TRAFFIC, LocalAccess, SourceLine
+from spillscan.model.local import NO_TRAFFIC, SourceLine
 from spillscan.output.safe import printable
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reading.machine import spillmap
-from spillscan.reading.machine.liveness import INSTRUCTION, STACK_POINTER
+from spillscan.reading.machine.liveness import INSTRUCTION
 from spillscan.reports.page.columns import Texts, letter
 
 POINTS = 400
@@ -123,10 +123,9 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
         "places": numbered,
         **dict(zip(("op", "live", "depth", "place", "kind", "slot"), columns, strict=True)),
         "slots": [printable(slot.name, _LONGEST_PLACE) for slot in slots],
-        "defined": _defined(held, local.accesses) if code else [],
         "more": len(held.sources) - len(shown),
         "files": [
-            [printable(_name_of(file), _LONGEST_PLACE), list(_file(found, sources.get(file)))]
+            [printable(spillmap.base(file) or file, _LONGEST_PLACE), list(_file(found, sources.get(file)))]
             for file, found in lines.items()
         ],
     }
@@ -137,10 +136,6 @@ def _readable(text: CodeText | None) -> Code | None:
         return None if text is None else Code(text)
     except ValueError:
         return None
-
-
-def _name_of(file: str) -> str:
-    return file.replace("\\", "/").rstrip("/").rpartition("/")[2] or file
 
 
 def _chain(source: SourceLine | None) -> Iterator[tuple[str, int]]:
@@ -158,20 +153,6 @@ def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[li
     for line in sorted(wanted):
         known = text[line - 1].expandtabs(4).rstrip() if text is not None and 0 < line <= len(text) else None
         yield [line, round(found.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
-
-
-def _defined(held: Pressure, accesses: Iterable[LocalAccess]) -> list[list[int]]:
-    """``[row of a spill store, row of the last instruction before it that writes the stored value]``."""
-    found = []
-    read, written = held.effects.read, held.effects.written
-    for access in accesses:
-        row = access.address // INSTRUCTION
-        if access.kind != "spill" or not access.store or row >= len(read):
-            continue
-        stored = read[row] & ~(1 << STACK_POINTER)
-        if (at := next((at for at in range(row - 1, -1, -1) if stored & written[at]), None)) is not None:
-            found.append([row, at])
-    return found
 
 
 def files_of(held: Pressure) -> set[str]:

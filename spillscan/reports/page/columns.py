@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2s
 from operator import attrgetter
@@ -16,9 +15,10 @@ from spillscan.model import Kernel
 from spillscan.model.local import LocalAccess
 from spillscan.model.metrics import BY_NAME, PRINTED, Metric, find_metric
 from spillscan.model.symbols import demangle, namespace
-from spillscan.naming import Key, Names, symbol_of
+from spillscan.naming import Names, symbol_of
 from spillscan.naming.symbol import canonical
 from spillscan.output.safe import clip, printable
+from spillscan.reading.machine.spillmap import base
 from spillscan.reports.page.document import packed
 
 FUNCTION, UNKNOWN_ROLE, AMBIGUOUS, NOT_FINAL = 1, 2, 4, 8
@@ -57,17 +57,16 @@ def columns(kernels: Sequence[Kernel], called: Names) -> dict[str, Any]:
         "symbol": [keys[symbol] for symbol in symbols],
         "arch": arches.numbers([kernel.key.arch for kernel in kernels], shown_arch),
         "unit": units.numbers([_object(kernel, several) for kernel in kernels], lambda unit: clip(unit, LONGEST_UNIT)),
-        "file": files.numbers([source_of(kernel) for kernel in kernels], _base_of),
-        "caller": callers.numbers([each.caller for each in kernels], lambda key: key and shown_name(key, called)),
+        "file": files.numbers(
+            [source_of(kernel) for kernel in kernels], lambda source: clip(base(source), LONGEST_NAME)
+        ),
+        "caller": callers.numbers([each.caller for each in kernels], lambda key: key and called.of(key)),
         "flags": [_flags(kernel) for kernel in kernels],
-        **{_KEYS.get(each.name, each.name): values for each, values in shown.items()},
-        "figures": [
-            {"key": _KEYS.get(each.name, each.name), "label": each.label, "unit": each.unit, "about": each.about}
-            for each in shown
-        ],
-        "names": [shown_name(key, called) for key in keys],
-        "family": families.numbers([called.base(key) for key in keys], _family),
-        "namespace": namespaces.numbers(full, _namespace),
+        **{each.name: values for each, values in shown.items()},
+        "figures": [{"key": each.name, "label": each.label, "unit": each.unit, "about": each.about} for each in shown],
+        "names": [called.of(key) for key in keys],
+        "family": families.numbers([called.base(key) for key in keys], shortened),
+        "namespace": namespaces.numbers([namespace(name) for name in full], shortened),
         "families": families.texts,
         "namespaces": namespaces.texts,
         "files": files.texts,
@@ -104,26 +103,19 @@ def _shown(kernels: Sequence[Kernel]) -> dict[Metric, list[int | None]]:
     found = {}
     for each, get in _FIGURES.items():
         values = {number: get(kernel) for number, kernel in distinct.items()}
-        if each.name in _KEYS or any(value is not None for value in values.values()):
+        if each.name in _ALWAYS or any(value is not None for value in values.values()):
             found[each] = [values[number] for number in alike]
     return found
 
 
-_KEYS = {
-    "registers": "registers",
-    "spill_store_bytes": "stores",
-    "spill_load_bytes": "loads",
-    "stack_bytes": "stack",
-    "shared_bytes": "shared",
-    "barriers": "barriers",
-}
-"""Metrics that always have a column, even without values, and their names in the page's URLs."""
+_ALWAYS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
+"""Metrics that always have a column, even without values."""
 
 
 def _figures() -> Iterator[tuple[Metric, Callable[[Kernel], int | None]]]:
     """Printed metrics in column order, then code size; spills come from the code if no line reports them."""
-    places = {name: place for place, name in enumerate(_KEYS)}
-    for each in sorted(PRINTED, key=lambda each: places.get(each.name, len(places))):
+    first = [BY_NAME[name] for name in _ALWAYS]
+    for each in (*first, *(each for each in PRINTED if each not in first)):
         get = each.get if each.name.startswith("spill") else attrgetter(f"usage.{each.name}")
         if get is not None and each.kind == "number":
             yield each, get
@@ -137,29 +129,12 @@ _FIGURES = dict(_figures())
 
 def sorted_by(name: str) -> dict[str, str]:
     """Sort order by a metric in the page's URLs, for kernels and for changes."""
-    return {"table": f"-{_KEYS.get(name, name)}", "changes": f"-{find_metric(name).label}"}
+    return {"table": f"-{name}", "changes": f"-{find_metric(name).label}"}
 
 
-def shown_name(key: Key, called: Names) -> str:
-    """Short printable name of a kernel for tables."""
-    return called.of(key) or "(no name)"
-
-
-def shown_family(key: Key, called: Names) -> str:
-    """Name of a kernel's family for tables."""
-    return _family(called.base(key))
-
-
-def _family(base: str) -> str:
-    return clip(base, LONGEST_NAME) or "(no name)"
-
-
-def _namespace(name: str) -> str:
-    return clip(namespace(name), LONGEST_NAME)
-
-
-def _base_of(path: str) -> str:
-    return clip(posixpath.basename(path.replace("\\", "/")), LONGEST_NAME)
+def shortened(name: str) -> str:
+    """Name of a family, namespace or file for tables."""
+    return clip(name, LONGEST_NAME)
 
 
 def shown_arch(arch: str | None) -> str | None:

@@ -1,23 +1,22 @@
 """Details of all kernels of a page: each distinct residency once, and spill maps, as far as there is room.
 
-A spill map is a strip of a kernel's code with marks for local-memory accesses and bands for loops.
+A spill map is a strip of a kernel's code with marks for local-memory accesses.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
 from spillscan.model import Kernel, Launch, Usage
 from spillscan.model.code import SassStats
-from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
+from spillscan.model.local import AccessClass, LocalTraffic
 from spillscan.occupancy import text as words
 from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise, whole
-from spillscan.output.nouns import size
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap
 from spillscan.reports.page.columns import Texts, letter
@@ -25,7 +24,7 @@ from spillscan.reports.page.columns import Texts, letter
 MARKS = 1000
 """Positions along the strip; in longer kernels, a mark covers all accesses at its position."""
 LISTED = 60
-"""Slots and sentences listed; the rest is counted."""
+"""Slots listed; the rest is counted."""
 _DEEPEST = 9
 
 
@@ -42,7 +41,6 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         return None
     local = stats.local
     kinds: tuple[AccessClass, ...] = get_args(AccessClass)
-    sentences = list(spillmap.sentences(local))
     slots = spillmap.slots(local)
     return {
         "bytes": _strip_bytes(stats),
@@ -57,9 +55,6 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
         **(lines := _lines(local)),
         "marks": _marks(stats, slots, lines["lines"], marks) if local.accesses else None,
-        "bands": list(_bands(local.accesses, _instruction_bytes(stats))),
-        "sentences": sentences[:LISTED],
-        "more_sentences": max(len(sentences) - LISTED, 0),
         "slots": [[slot.name, slot.kind, len(slot.stores), len(slot.loads), slot.depth] for slot in slots[:LISTED]],
         "more_slots": max(len(slots) - LISTED, 0),
     }
@@ -106,25 +101,6 @@ def _lines(local: LocalTraffic) -> dict[str, Any]:
         place = spillmap.where(line.source)
         shares[place] = shares.get(place, 0.0) + (line.share if line.kind == "spill" else 0.0)
     return {"lines": list(shares), "shares": [round(share, 4) for share in shares.values()]}
-
-
-def _bands(accesses: Sequence[LocalAccess], instruction: int) -> Iterator[list[int]]:
-    """``[depth, first byte, end]`` of each stretch whose accesses are all at least that deep, outermost first.
-
-    Accesses record how many loops surround them, not where these begin and end: a loop covers at least the stretch.
-    """
-    deepest = max((access.depth or 0 for access in accesses), default=0)
-    for depth in range(1, min(deepest, _DEEPEST) + 1):
-        begin = end = -1
-        for access in accesses:
-            if (access.depth or 0) >= depth:
-                begin = access.address if begin < 0 else begin
-                end = access.address + instruction
-            elif begin >= 0:
-                yield [depth, begin, end]
-                begin = -1
-        if begin >= 0:
-            yield [depth, begin, end]
 
 
 ASSETS = ("source", "spillmap", "kernel")
@@ -218,8 +194,5 @@ def _notes(summary: Summary) -> list[str]:
     if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
         notes.append("Barriers not reported: 1 assumed.")
     if local is not None and local.matters and local.total_bytes is not None:
-        notes.append(
-            f"Its stack of {local.stack_bytes:,} B a thread reserves {size(local.total_bytes)} on one {local.gpu}"
-            f" ({local.multiprocessors} SMs)."
-        )
+        notes.append(words.footprint_line(local))
     return notes

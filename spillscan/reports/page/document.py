@@ -135,7 +135,6 @@ PLAIN_CHARACTERS = 60_000
 MOST_CHARACTERS = 96_000_000
 """Most characters of names for a browser's memory; if there are more, each name is cut in the middle."""
 _LEAST_CHARACTERS = 300
-_CHUNK_CHARACTERS = 2_000_000
 
 
 def deflated(text: str) -> str:
@@ -147,35 +146,19 @@ def deflated(text: str) -> str:
 
 
 def packed(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """``plain``: [symbols, demangled names]; or ``packed``: both in chunks, each a JSON list, deflated, in base64.
+    """Symbols and demangled names: few as ``plain`` lists, many as ``packed`` ones, which are deflated.
 
     Symbols are packed separately from names: the common parts of one template are then near enough to compress well. A
-    demangled name is empty if it equals the symbol. ``cut``: characters kept of each name; ``None`` if none is cut.
+    demangled name is empty if it equals the symbol.
     """
     total = sum(len(symbol) + len(name) for symbol, name in pairs)
     cut = None if total <= MOST_CHARACTERS else max(_LEAST_CHARACTERS, MOST_CHARACTERS // (2 * len(pairs)))
     symbols = [_clip(symbol, cut) for symbol, _ in pairs]
     names = ["" if name == symbol else _clip(name, cut) for symbol, name in pairs]
     if total <= PLAIN_CHARACTERS:
-        return {"plain": [symbols, names], "cut": None}
-    return {
-        "packed": [[deflated(json.dumps(chunk)) for chunk in _chunks(texts)] for texts in (symbols, names)],
-        "cut": cut,
-    }
+        return {"plain": [symbols, names]}
+    return {"packed": [deflated(json.dumps(texts)) for texts in (symbols, names)]}
 
 
 def _clip(text: str, most: int | None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most // 2]}…{text[-(most // 2) :]}"
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    size = 0
-    for text in texts:
-        chunk.append(text)
-        size += len(text)
-        if size >= _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

@@ -12,7 +12,7 @@ from spillscan.model.metrics import find_metric, rank
 from spillscan.naming import Names
 from spillscan.output.safe import clip
 from spillscan.reports.differences import brief, worth_showing
-from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_UNIT, shown_arch, shown_family, shown_name
+from spillscan.reports.page.columns import LONGEST_ARCH, LONGEST_UNIT, shortened, shown_arch
 from spillscan.reports.pairings import because
 from spillscan.reports.report import Report
 from spillscan.reports.words import UNCOUNTED, by_severity
@@ -88,7 +88,7 @@ def findings(
 
 def named(kernel: Kernel, called: Names) -> dict[str, Any]:
     """Name and arch of a kernel, as in tables."""
-    return {"name": shown_name(kernel.named_by, called), "arch": shown_arch(kernel.key.arch)}
+    return {"name": called.of(kernel.named_by), "arch": shown_arch(kernel.key.arch)}
 
 
 def changes(report: Report, index: Index) -> dict[str, Any]:
@@ -116,15 +116,15 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
             "figures": figures(filter(worth_showing, change.metrics)),
             "unknown": figures(change.unknown),
             "appeared": change.appeared,
-            "library": clip(report.libraries.get(id(kernel), ""), LONGEST_UNIT),
+            "library": clip(report.copies.get(id(kernel), ""), LONGEST_UNIT),
         }
         if row["kernel"] is None:
-            row["family"] = shown_family(kernel.named_by, called)
+            row["family"] = shortened(called.base(kernel.named_by))
         if change.state in ("added", "removed"):
             row["about"] = brief(kernel)
         if change.state == "renamed" and before is not None:
             symbols = [clip(each.key.symbol, _LONGEST_SYMBOL) for each in (before, kernel)]
-            row |= {"about": because(change), "old_name": shown_name(before.named_by, called), "symbols": symbols}
+            row |= {"about": because(change), "old_name": called.of(before.named_by), "symbols": symbols}
         rows.append({name: value for name, value in row.items() if value not in ("", ())})
     return {
         "metrics": [_metric(name) for name in metrics],

@@ -43,6 +43,8 @@ NAMES = ".rows .cell-name a"
 HOSTILE = ("hostile", "hostile-diff")
 COURSES = ("history", "sweep", "size")
 
+FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes")
+
 
 def first_kernel(tab: Tab) -> str:
     """The address of the kernel in the first row of the table."""
@@ -397,7 +399,7 @@ def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Op
 def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
     tab = browse(site["hostile"], "#/table")
     edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
-    for name in ("registers", "stores", "loads"):
+    for name in FIGURES:
         assert len(tab.page.locator(f".cell-{name}").evaluate_all(edges)) == 1
 
 
@@ -552,8 +554,7 @@ def test_cells_are_those_of_json_and_of_text(
 
     def cells(at: int) -> dict[str, str]:
         usage = documents[at]["usage"]
-        figures = {"registers": "registers", "stores": "spill_store_bytes", "loads": "spill_load_bytes"}
-        found = {key: "–" if usage[name] is None else f"{usage[name]:,}" for key, name in figures.items()}
+        found = {name: "–" if usage[name] is None else f"{usage[name]:,}" for name in FIGURES}
         return {**found, "arch": documents[at]["arch"]}
 
     tab = browse(page, "#/table")
@@ -572,7 +573,7 @@ def test_cells_are_those_of_json_and_of_text(
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
         shown = [figure.rstrip("*").replace("-", "–") for figure in figures[:3]]
-        assert any(shown == [each[key] for key in ("registers", "stores", "loads")] for each in alike), (name, archs)
+        assert any(shown == [each[key] for key in FIGURES] for each in alike), (name, archs)
 
 
 def test_a_history_has_one_filter_for_its_tables(site: Site, browse: Open) -> None:

@@ -54,8 +54,6 @@ def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     row = listed["kind"].index("S")
     assert listed["text"][listed["op"][row]] == "STL [R1+0x40], R16"
     assert listed["slots"][listed["slot"][row]] == "R1+0x40"
-    above = dict(listed["defined"])[row]
-    assert listed["text"][listed["op"][above]].split()[1] == "R16,"
     assert (
         max(depth or 0 for depth, kind in zip(listed["depth"], listed["kind"], strict=True) if kind in ("s", "S")) == 1
     )
@@ -98,12 +96,9 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "toolkit: CUDA 12.8.93 → 13.5.37" in said
 
 
-@pytest.mark.parametrize("command", ["scan", "check"])
-def test_every_command_reads_the_cause_off_the_code(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cause_is_read_off_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cubin").write_bytes(stored("bounds-13.5.cubin"))
-    main([command, str(tmp_path / "k.cubin"), "-f", "markdown"])
+    main(["check", str(tmp_path / "k.cubin"), "-f", "markdown"])
     assert "cause: launch bounds of 1,024 threads limit it to 64 registers" in capsys.readouterr().out
 
 

@@ -52,7 +52,6 @@ def test_the_strip_has_every_access_where_it_stands(spilling: Kernel) -> None:
     ]
     assert found["totals"]["spill"] == [40, 40, 160, 160]
     assert found["lines"] == list(dict.fromkeys(where(access.source) for access in spilling.sass.local.accesses))
-    assert found["sentences"][0] == "21 spill loads at depth 1, sass.cu:36"
 
 
 def test_a_coarse_strip_counts_the_same(spilling: Kernel) -> None:
@@ -65,20 +64,6 @@ def test_a_coarse_strip_counts_the_same(spilling: Kernel) -> None:
         for _, what, depth, count in places(found):
             counted[what, depth] += count
         assert counted == Counter((what, depth) for _, what, depth, _ in places(fine))
-
-
-def test_bands_hold_just_the_accesses_in_loops(kernels: dict[str, Kernel]) -> None:
-    shown = 0
-    for kernel in kernels.values():
-        found = spill_map(kernel)
-        if found is None:
-            continue
-        assert kernel.sass is not None
-        for access in kernel.sass.local.accesses:
-            around = [depth for depth, begin, end in found["bands"] if begin <= access.address < end]
-            assert len(around) == access.depth
-            shown += 1
-    assert shown > 100
 
 
 def test_a_snapshot_has_values_but_no_places(spilling: Kernel) -> None:
@@ -181,5 +166,5 @@ def test_the_memory_that_a_stack_reserves_is_noted() -> None:
         "occupancy": None,
         "local_memory": local,
     }
-    said = "Its stack of 4,312 B a thread reserves 910 MiB on one A100 (108 SMs)."
+    said = "local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)"
     assert _notes(SimpleNamespace(**of_kernel)) == [said]  # type: ignore[arg-type]

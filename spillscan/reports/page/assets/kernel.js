@@ -17,10 +17,10 @@ spillscan.view("kernel", (payload, id, box) => {
   if (map !== undefined && !spills) add(box, local());
 
   function heading() {
-    const shown = columns.figures.filter(({ key }) => columns[key][i] || ["registers", "stores", "loads"].includes(key));
+    const shown = columns.figures.filter(({ key }) => columns[key][i] || ["registers", ...store.SPILLS].includes(key));
     const figures = shown.map(({ key, label, unit }) => {
       const [text, its] = amount(columns[key][i], unit);
-      return [key === "shared" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, (key === "stores" || key === "loads") && columns[key][i] ? "bad" : ""];
+      return [key === "shared_bytes" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, store.SPILLS.includes(key) && columns[key][i] ? "bad" : ""];
     });
     const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: output was interleaved" : "",
       store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",

@@ -5,8 +5,8 @@
   const CHOSEN = ["arch", "limiter", "severity", "family", "namespace", "file", "object"];
   const GROUPS = [["kernel", "kernels, archs together"], ["family", "families"], ["namespace", "namespaces"], ["file", "files"], ["object", "objects"], ["arch", "archs"]];
 
-  const MAIN = ["name", "arch", "registers", "stores", "loads", "occupancy"]; // of which nothing is left out
-  const USUAL = [...MAIN, "stack", "shared", "limiter", "object"]; // the others can be asked for
+  const MAIN = ["name", "arch", "registers", ...store.SPILLS, "occupancy"]; // of which nothing is left out
+  const USUAL = [...MAIN, "stack_bytes", "shared_bytes", "limiter", "object"]; // the others can be asked for
   const EQUAL = 4; // from this many rows on, columns with one value are noted
   const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
   const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
@@ -17,7 +17,7 @@
     figure("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size unknown", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, store.limiters),
     ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
-  ].map((column) => ({ ...column, short: { registers: "regs", stores: "st", loads: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
+  ].map((column) => ({ ...column, short: { registers: "regs", spill_store_bytes: "st", spill_load_bytes: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
   const reported = ALL.filter((column) => !column.num || columns[column.key].some((value) => value !== null));
   const alike = reported.filter(({ key, num }) => !MAIN.includes(key) && num && columns.count >= EQUAL && columns[key].every((value) => value === columns[key][0]));
   const differing = reported.filter((column) => !alike.includes(column));
@@ -177,7 +177,7 @@
       if (column.key === "object") return [h("bdi", { title: store.unit(i) }, column.text(i)), "quiet"];
       if (column.key === "occupancy" && value !== null)
         return [[h("span", { class: "meter", "aria-hidden": "true", style: { "--part": `${value / 10}%` } }), h("b", {}, column.text(i))]];
-      return [column.text(i), value === 0 || value === null ? "quiet" : column.key === "stores" || column.key === "loads" ? "bad" : ""];
+      return [column.text(i), value === 0 || value === null ? "quiet" : store.SPILLS.includes(column.key) ? "bad" : ""];
     }
   });
 })();

@@ -133,11 +133,11 @@
     const rows = families.map(([, [i]]) => i), sizes = new Map(families.map(([, some]) => [some[0], some]));
     const of = (i) => { const some = sizes.get(i), spilling = some.filter(store.spilled).length; return some.length > 1 ? `${number(some.length)}${spilling ? `, ${number(spilling)} spilling` : ""}` : "–"; };
     const most = rows.reduce((sum, i) => Math.max(sum, store.spilled(i)), 1);
-    const bytesOf = (way, key) => ({ label: [h("i", { class: `fill fill-${way}` }), `${key}, B`], num: true, cell: (i) => number(columns[key][i]), tone: (i) => (columns[key][i] ? "bad" : "quiet") });
-    const bars = (i) => h("span", { class: "bars", "aria-hidden": "true" }, [["store", "stores"], ["load", "loads"]].map(([way, key]) => (columns[key][i] ? h("span", { class: `fill fill-${way}`, style: { width: `${(100 * columns[key][i]) / most}%` } }) : null)));
+    const bytesOf = (way) => { const values = columns[`spill_${way}_bytes`]; return { label: [h("i", { class: `fill fill-${way}` }), `${way}s, B`], num: true, cell: (i) => number(values[i]), tone: (i) => (values[i] ? "bad" : "quiet") }; };
+    const bars = (i) => h("span", { class: "bars", "aria-hidden": "true" }, [["store", "spill_store_bytes"], ["load", "spill_load_bytes"]].map(([way, key]) => (columns[key][i] ? h("span", { class: `fill fill-${way}`, style: { width: `${(100 * columns[key][i]) / most}%` } }) : null)));
     return section("worst", "Worst first", table({ title: "The worst kernel of each family", kind: "worst", rows, columns: [
       { label: "kernel", cell: (i) => [store.anchor(i), " ", h("span", { class: "quiet" }, store.role(i))] }, { label: "arch", cell: (i) => store.arch(i) || "–" },
-      { label: "registers", num: true, cell: store.registers }, bytesOf("store", "stores"), bytesOf("load", "loads"),
+      { label: "registers", num: true, cell: store.registers }, bytesOf("store"), bytesOf("load"),
       ...(rows.some(store.spilled) ? [{ cell: bars, tone: () => "wide" }] : []),
       { label: "occupancy", num: true, cell: (i) => store.occupancy(i) || "–" }, { label: "limited by", cell: (i) => store.limiter(i) || "–" },
       ...(rows.some((i) => sizes.get(i).length > 1) ? [{ label: "of its family", num: true, cell: of }] : [])] }),

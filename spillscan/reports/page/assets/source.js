@@ -112,18 +112,16 @@ const source = (() => {
       code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), slots(code, jump)), jump };
   }
 
-  // Each spilled value: where it is made, stored and reloaded, and how many registers are live there.
+  // Each spilled value: where it is stored and reloaded, and how many registers are live there.
   function slots(code, jump) {
-    const made = new Map(code.defined);
     const found = code.slots.map((name, slot) => ({ name, stores: [], loads: [] }));
     code.kind.forEach((kind, row) => { if (kind === "S") found[code.slot[row]]?.stores.push(row); else if (kind === "s") found[code.slot[row]]?.loads.push(row); });
     const rows = found.filter(({ stores, loads }) => stores.length + loads.length);
     if (!rows.length) return null;
     const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, addressOf(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
-    return fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is made, stored and reloaded`, () => [
-      h("p", { class: "quiet small" }, "Behind an address: registers live there / loop depth. A value is made by the last instruction above its store that writes it."),
-      table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "made", cell: ({ stores }) => links(stores.flatMap((row) => made.get(row) ?? [])) },
-        { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] })]);
+    return fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is stored and reloaded`, () => [
+      h("p", { class: "quiet small" }, "Behind an address: registers live there / loop depth."),
+      table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] })]);
   }
 
   return { draw };

@@ -1,5 +1,5 @@
-// The code of a kernel as a strip: accesses to local memory in lanes, their loops as nested bands, and above
-// them the number of live registers.
+// The code of a kernel as a strip: accesses to local memory in lanes, and above them how many
+// registers are live.
 const spillmap = (() => {
   const LANES = [
     { key: "S", label: "spill stores", kind: "store" },
@@ -17,7 +17,7 @@ const spillmap = (() => {
     "last-use": "by the last-use rule alone",
     none: "nothing to judge",
   };
-  const LANE = 30, BAND = 16, CURVE = 96, LINES = 12;
+  const LANE = 30, CURVE = 96, LINES = 12;
 
   // Marks with their positions, from the columns of the payload.
   function unpack({ marks }) {
@@ -51,18 +51,12 @@ const spillmap = (() => {
   function strip(map, marks, width, code, both) {
     const lanes = LANES.filter(({ key }) => marks.some(({ what }) => key.includes(what)));
     const narrow = width < 560, each = narrow ? LANE + 14 : LANE;
-    const bands = Math.max(0, ...map.bands.map(([depth]) => depth)) * BAND;
-    const top = 8 + bands + (code ? CURVE : 0), bottom = top + lanes.length * each;
+    const top = 8 + (code ? CURVE : 0), bottom = top + lanes.length * each;
     const named = (text, y, aside) => svg("text", { class: "lane", x: narrow ? 4 : 94, y: narrow ? y : aside, "text-anchor": narrow ? "start" : "end" }, text);
     return chart.axes(width, { height: bottom + 27, left: narrow ? 4 : 104, right: 8, class: "strip", label: `The kernel's ${number(map.instructions)} instructions from left to right. ${summary(map)}`,
       up: null, across: { most: map.bytes, ticks: [0, 1, 2, 3, 4].map((part) => Math.round((map.bytes * part) / 64) * 16), text: hex },
       parts: ({ x, low, high }) => [
-        map.bands.map(([depth, from, to]) => {
-          const wide = Math.max(x(to) - x(from), 2), y = 6 + (depth - 1) * BAND;
-          return [chart.titled("rect", { class: `loop depth${Math.min(depth, 4)}`, x: x(from), y, width: wide, height: bottom - y }, `loop depth ${depth}: ${hex(from)} to ${hex(to)}`),
-            wide > 82 ? svg("text", { class: "depth", x: x(from) + 5, y: y + BAND - 4 }, `loop depth ${depth}`) : null];
-        }),
-        code ? [curve(code, x, 8 + bands), named("live registers", top - 16, top - 16)] : null,
+        code ? [curve(code, x, 8), named("live registers", top - 16, top - 16)] : null,
         lanes.map(({ key, kind, label }, row) => {
           const base = top + (row + 1) * each - 5, tall = LANE - 11;
           return [svg("line", { class: "lane", x1: low, x2: high, y1: base, y2: base }), named(label, base - LANE + 5, base - 6),
@@ -101,7 +95,6 @@ const spillmap = (() => {
       both ? both.node : null,
       code ? h("p", {}, pressure(code)) : null,
       map.marks ? h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,
-        map.bands.length ? " Bands reach from the first to the last local access inside of loops; a loop may reach further." : "",
         coarse ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
         ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
       lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes × 10 per enclosing loop.") : null,
@@ -109,8 +102,6 @@ const spillmap = (() => {
       h("div", { class: "grid" },
         h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
         h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "unknown"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
-      map.sentences.length ? fold("sentences", null, "Spills by depth and source line, worst first",
-        () => h("ul", {}, map.sentences.map((line) => h("li", {}, printable(line))), map.more_sentences ? h("li", { class: "quiet" }, `… ${number(map.more_sentences)} more`) : null)) : null,
       map.slots.length && !both ? fold("slots", null, "Slots", () => [
         figures("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
         map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null]) : null);

@@ -16,7 +16,8 @@ const store = (() => {
   const limiter = (i) => subject(i) && (subject(i).limiter || "unknown");
   const limiters = [...new Set((payload.subjects || []).map((each) => each.limiter || "unknown"))];
   const occupancy = (i) => subject(i)?.occupancy ?? null;
-  const spilled = (i) => (columns.stores[i] || 0) + (columns.loads[i] || 0);
+  const SPILLS = ["spill_store_bytes", "spill_load_bytes"];
+  const spilled = (i) => (columns.spill_store_bytes[i] || 0) + (columns.spill_load_bytes[i] || 0);
   const registers = (i) => number(columns.registers[i]) + (flag(i, NOT_FINAL) && columns.registers[i] !== null ? "*" : "");
   const role = (i) => (flag(i, FUNCTION) ? `device function${columns.callers[columns.caller[i]] && ` in ${columns.callers[columns.caller[i]]}`}` : flag(i, UNKNOWN_ROLE) ? "role unknown" : "");
 
@@ -28,10 +29,8 @@ const store = (() => {
 
   // Promise of {symbols, names}: the symbol and the demangled name ("" if equal), by number.
   function names() {
-    if (!full) full = (columns.full.plain ? Promise.resolve(columns.full.plain)
-      : Promise.all(columns.full.packed.map((chunks) => Promise.all(chunks.map(unpack)).then((lists) => lists.flat()))))
-      .then(([symbols, names]) => ({ symbols, names }));
-    return full;
+    const { plain, packed } = columns.full;
+    return (full ||= Promise.all(plain || packed.map(unpack)).then(([symbols, names]) => ({ symbols, names })));
   }
 
   const link = (i) => spillscan.link("kernel", columns.id[i]);
@@ -39,7 +38,7 @@ const store = (() => {
   const anchor = (i, text) => (i === null ? text : h("a", { href: link(i), title: name(i) }, text ?? name(i)));
 
   return { columns, name, arch, unit, family, flag, subject, limiter, limiters, occupancy, spilled, registers, role, find, names, link, anchor,
-    FUNCTION, AMBIGUOUS, NOT_FINAL };
+    FUNCTION, AMBIGUOUS, NOT_FINAL, SPILLS };
 })();
 
 // Copies text to the clipboard, which pages from a server without TLS cannot reach.
