@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TextIO
 from spillscan.output.safe import clip, printable
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
-MARKED = "\x1b[1;33m"
 PLAIN_WIDTH = 120
 """Width in columns if there is no terminal."""
 _NARROWEST = 60
