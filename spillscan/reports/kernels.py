@@ -63,7 +63,6 @@ def kernel_table(report: Report, most: int | None) -> Table[KernelRow]:
         columns=_columns(report, shown),
         rows=rows,
         hidden=len(kernels) - sum(len(row.archs) for row in shown),
-        counted="kernel",
         color=lambda row: _color(row.kernel),
         caption=by != "kernel",
     )

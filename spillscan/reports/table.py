@@ -81,7 +81,7 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
     """Text shown instead of a table without rows; if empty, the heads are shown."""
     hidden: int = 0
     """Number of rows that are not in the table."""
-    counted: str = "row"
+    counted: str = ""
     """Noun for rows that are not shown: ``change``."""
     remark: str = ""
     """Remark about rows that are not shown: ``, 2 errors among them``."""
@@ -129,7 +129,8 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
             words=self.left,
         )
         hidden = self.hidden + len(self.rows) - len(rows)
-        yield from fold(hidden, style, f" {of_number(hidden, self.counted)}{self.remark}")
+        noun = f" {of_number(hidden, self.counted)}" if self.counted else ""
+        yield from fold(hidden, style, noun + self.remark)
         yield from self.notes
 
     def _printed(self, row: T | Line) -> Row:
@@ -154,7 +155,7 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
             rows = [self._marked(row) for row in self.rows[:most]]
             right = set(self.heads).difference(self.left)
             hidden = self.hidden + len(self.rows) - len(rows)
-            yield from markdown.table(self.heads, rows, right, most_bytes, hidden, self.counted, self.remark)
+            yield from markdown.table(self.heads, rows, right, most_bytes, hidden, self.counted or "row", self.remark)
         else:
             yield markdown.words(self.empty)
 
