@@ -25,7 +25,7 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import merged
 from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import family_of, fields_of, label_of, way_markdown
+from spillscan.reports.words import family_of, fields_of, label_of, way_facts, way_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
@@ -63,11 +63,14 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
-    parts = [f"**{title}**\n\n{said}" for title, said in about.parts.items()]
-    for way in report.details.ways:
-        if way.finding.rule == rule.id:
-            steps = (f"  - {each}" for each in way_markdown(way))
-            parts.append("\n".join((f"**What to do here**: {code(label_of(way.kernel, report.names))}", "", *steps)))
+    plain = [f"{title}: {said}" for title, said in about.parts.items()]
+    marked = [f"**{title}**\n\n{said}" for title, said in about.parts.items()]
+    for way in (each for each in report.details.ways if each.finding.rule == rule.id):
+        label = label_of(way.kernel, report.names)
+        steps = (f"  {heading}: {said}" for heading, said in way_facts(way))
+        plain.append("\n".join((f"What to do here: {label}", *steps)))
+        steps = (f"  - {each}" for each in way_markdown(way))
+        marked.append("\n".join((f"**What to do here**: {code(label)}", "", *steps)))
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),
@@ -75,8 +78,8 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
         "fullDescription": {"text": about.parts["What it means"][:_LONGEST_DESCRIPTION]},
         "helpUri": address("rules", rule.id),
         "help": {
-            "text": "\n\n".join(f"{title}: {said}" for title, said in about.parts.items()),
-            "markdown": "\n\n".join(parts),
+            "text": "\n\n".join(plain),
+            "markdown": "\n\n".join(marked),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {
