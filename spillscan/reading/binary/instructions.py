@@ -21,15 +21,21 @@ from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import Field, registers
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import ALWAYS, BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
-from spillscan.reading.machine.instruction import FILES, Instruction
+from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION
 
 _CONTROL = (1 << 126) - (1 << 105)
 """Bits of stall count, yield, scoreboards and operand reuse: the schedule, not the operation."""
+_SCOREBOARDS = (1 << 122) - (1 << 110)
+_SETS, _WAITS, _NO_SCOREBOARD = (110, 113), 116, 7
+"""Lowest bits of the write and read scoreboards and of the wait mask; number for no scoreboard."""
 MOST_BYTES = 64 << 20
 """Maximum code bytes of one function; packed code beyond it is ignored."""
 _RETURN = 0x950
 """Opcode of RET."""
+_NAMES_BARRIER = (MEET, 0x941, 0x942)
+"""Opcodes of BSSY, BSYNC and BREAK, which name a convergence barrier."""
+_BARRIER = 16
 _GUARD = 12
 _TARGET = (1 << 30) - 1 << 34 | (1 << 18) - 1 << 64
 _MEETING = (1 << 30) - 1 << 34
@@ -99,16 +105,22 @@ class Code:
                     named += [first + number + step for step in steps if number + step < none]
                 if field.at == _GUARD and not field.writes and number != none:
                     guard = first + number
+            if opcode in _NAMES_BARRIER:
+                mask &= ~(15 << _BARRIER)
+                named.append(BARRIERS + (word >> _BARRIER & 15))
+            numbers = (word >> at & 7 for at in _SETS)
+            named += [-1 if each == _NO_SCOREBOARD else SCOREBOARDS + each for each in numbers]
             goes = _MEETING if opcode == MEET else (_TARGET | low_byte) if opcode in (*BRANCHES, _RETURN) else 0
             reference = "; ".join(references.get(row, ()))
             found.append(
                 Instruction(
                     self.names[row],
                     word,
-                    rest=word & mask,
+                    rest=word & mask & ~_SCOREBOARDS,
                     key=(word & mask & ~_CONTROL & ~goes, _NUMBER.sub("", reference)),
                     reference=reference,
                     registers=tuple(named),
+                    waits=word >> _WAITS & 63,
                     known=known,
                     target=targets.get(row),
                     guard=guard,

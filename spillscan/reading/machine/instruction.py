@@ -12,9 +12,15 @@ from spillscan.reading import grammar
 FILES = "RPUQ"
 """General registers, predicates, uniform registers, uniform predicates."""
 _FILE = 256
+BARRIERS = _FILE * len(FILES)
+"""The number of convergence barrier B0; barriers and scoreboards are numbered like registers."""
+SCOREBOARDS = BARRIERS + _FILE
+"""The number of scoreboard 0."""
 FIXED: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("P2R", "R2P"), (_FILE, 8)),
     **dict.fromkeys(("UP2UR", "UR2UP"), (3 * _FILE, 8)),
+    **dict.fromkeys(("DEPBAR", "SYNCS"), (SCOREBOARDS, 6)),
+    **dict.fromkeys(("BMOV", "WARPSYNC"), (BARRIERS, 16)),
 }
 """By mnemonic: (first, count) of the registers that it may access without a field for them; they keep their names."""
 
@@ -27,14 +33,16 @@ class Instruction(NamedTuple):
     word: int
     """All 128 bits."""
     rest: int
-    """The word without register fields."""
+    """The word without registers, convergence barriers and scoreboards."""
     key: tuple[int, str]
     """(word without registers, branch target and schedule; reference without numbers of objects)."""
     reference: str
     """Objects that a relocation places in it, or that it reads from constant banks."""
     registers: tuple[int, ...]
     """Registers read and written, by field: 256 times the index of the file plus the number; negative for the constant
-    register of a file."""
+    register of a file. Convergence barriers and the scoreboards that it sets follow."""
+    waits: int
+    """Mask of the scoreboards that it waits for."""
     known: bool
     """Whether tables describe all of its registers."""
     target: int | None

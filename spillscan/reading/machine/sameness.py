@@ -1,8 +1,8 @@
 """Compare the instructions of two functions: equal in equal order, up to one renaming of registers.
 
-The renaming is one-to-one, the same throughout the function, and covers general and uniform registers and predicates.
-It says nothing about memory, timing or reordered code. Everything else in an instruction's word must be equal:
-barriers, scoreboards, stall counts, branch offsets.
+The renaming is one-to-one, the same throughout the function, and covers general and uniform registers, predicates,
+convergence barriers and scoreboards. It says nothing about memory, timing or reordered code. Everything else in an
+instruction's word must be equal: named barriers, stall counts, branch offsets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spillscan.reading.machine.instruction import FIXED, Instruction
+from spillscan.reading.machine.instruction import FIXED, SCOREBOARDS, Instruction
 
 
 class Renaming:
@@ -30,6 +30,11 @@ class Renaming:
         """Record the registers of two instructions; ``False`` if they contradict earlier ones."""
         alike = [self.add(*pair) for pair in zip(one.registers, other.registers, strict=False)]
         return len(one.registers) == len(other.registers) and all(alike)
+
+    def waits(self, one: Instruction, other: Instruction) -> bool:
+        """Whether two instructions wait for the same scoreboards after renaming."""
+        waited = [SCOREBOARDS + each for each in range(6) if one.waits >> each & 1]
+        return other.waits == sum(1 << self._new.get(each, each) - SCOREBOARDS for each in waited)
 
     @property
     def is_identity(self) -> bool:
@@ -71,6 +76,7 @@ def compare(old: Sequence[Instruction], new: Sequence[Instruction], *, function:
             unknown = unknown or f"unknown instruction {one.name or other.name}".rstrip()
         if not alike:
             differing.append(row)
+    differing = differing or [row for row, pair in enumerate(zip(old, new, strict=True)) if not renaming.waits(*pair)]
     renamed = not renaming.is_identity
     if renamed:
         unknown = unknown or next((f"unknown instruction {each.name}".rstrip() for each in old if not each.known), "")
