@@ -37,17 +37,18 @@ class ResourceUsage:
         seen: set[str] = set()
         """Symbols listed in the current cubin."""
         long: list[Issue] = []
+        titled = False
         read = lines(self._chunks, self.account, lambda: long.append(account.too_long(number + 1)))
         for number, text in enumerate(read, 1):
-            line = text.rstrip(b"\r\n")
+            line = text.rstrip(b"\r\n") if titled else _indented(text)
             rule, values = known(line, FORMAT, _RULES)
             if rule == "figures":
                 account.functions += 1
-                yield self._function(symbol, member, values[0], number)
+                yield self._function(symbol, member, values[0], number, pasted=not titled)
                 figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
                 names = [match["name"] + (match["bank"] or b"") for match in figures if match]
                 unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
-                lacking = not _ALWAYS.issubset(names)
+                lacking = titled and not _ALWAYS.issubset(names)
                 if None in figures or len(names) > len({*names}) or lacking or unknown:
                     message = f"the values of {symbol} are damaged"
                     yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
@@ -67,6 +68,7 @@ class ResourceUsage:
                 seen.add(symbol)
             elif rule == "title":
                 seen.clear()
+                titled = True
             member = member.after(rule, values)
         account.lines = number
         yield from long
@@ -79,8 +81,8 @@ class ResourceUsage:
     def _without_figures(self, symbol: str, line: int) -> Issue:
         return self.account.truncated(f"the figures of {symbol} are missing", line)  # or belong to the next
 
-    def _function(self, symbol: str, member: Member, text: bytes, line: int) -> FunctionUsage:
-        """Usage of one function."""
+    def _function(self, symbol: str, member: Member, text: bytes, line: int, *, pasted: bool) -> FunctionUsage:
+        """Usage of one function; ``pasted``: no title precedes its lines."""
         found: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
         for match in grammar.line("figure", FORMAT).finditer(text):
@@ -91,7 +93,7 @@ class ResourceUsage:
                 found[match["name"].decode()] = amount
         shared = found.get("SHARED")
         number = "".join(filter(str.isdigit, member.arch or ""))
-        if shared is not None and shared >= DRIVER_SHARED_BYTES:
+        if shared is not None and shared >= DRIVER_SHARED_BYTES and not pasted:
             if not number:
                 shared = None  # unknown whether the driver's reserve is included
             elif int(number) >= FIRST_ARCH_WITH_RESERVE:
@@ -102,7 +104,8 @@ class ResourceUsage:
             identifier=member.identifier or member.unit,
             usage=Usage(
                 registers=found.get("REG"),
-                stack_bytes=0 if found.get("STACK") == 0 else None,  # it covers the whole call tree
+                # covers the whole call tree; pasted lines use it for the kernel's own
+                stack_bytes=found.get("STACK") if pasted or found.get("STACK") == 0 else None,
                 cumulative_stack_bytes=found.get("STACK"),
                 shared_bytes=shared,
                 local_bytes=found.get("LOCAL"),
@@ -114,3 +117,11 @@ class ResourceUsage:
             dynamic_stack="STACK" in found and found["STACK"] is None,
             origin=self.account.origin(line),
         )
+
+
+def _indented(text: bytes) -> bytes:
+    """A pasted line with its original indent."""
+    line = text.strip()
+    if line.startswith(b"REG:"):
+        return b"  " + line
+    return b" " + line if line.startswith(b"Function ") else text.rstrip(b"\r\n")

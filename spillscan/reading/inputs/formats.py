@@ -173,6 +173,7 @@ _TEXTS = (
     ),
     _TextFormat("inputs.sidecars", (b"tt.func public @",), rb"\btt\.func public @"),
     _TextFormat("dumps", (b"Resource usage:",), rb"^Resource usage:\r?$", "res_usage"),
+    _TextFormat("dumps", (b" STACK:",), rb"\A(?!(?s:.*)ptxas)(?s:.*?)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", "res_usage"),
     _TextFormat("dumps", (b"\t\tFunction : ",), rb"^\t\tFunction : ", "sass"),
     _TextFormat("dumps", (b"code for sm_",), rb"^[ \t]*code for sm_", "sass"),
     _TextFormat("dumps", (b'"SM"', b'"Producer"'), rb"\A\s*\[", "nvdisasm"),

@@ -43,7 +43,7 @@ class IssueLog:
     """
 
     def __init__(self, input_name: str) -> None:
-        self._input = input_name
+        self.input = input_name
         self._kept: dict[tuple[str, str], tuple[Issue, int]] = {}
         self._of_code: Counter[str] = Counter()
         self._left_out: dict[str, tuple[Issue, int]] = {}
@@ -64,7 +64,7 @@ class IssueLog:
         pattern = f"{symbol} {_DIGITS.sub('0', message)}" if code in _COUNTED else f"{line} {message}"
         issue, count = self._kept.get((code, pattern), (None, 0))
         if issue is None:
-            origin = Origin(input=self._input, line=line)
+            origin = Origin(input=self.input, line=line)
             issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=hides, symbol=symbol)
             self._of_code[code] += 1
             if self._of_code[code] > MOST_OF_A_CODE:

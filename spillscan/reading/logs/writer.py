@@ -35,7 +35,6 @@ class Writer:
     """The messages of one writer (or of several indistinguishable ones), in log order."""
 
     def __init__(self, input_name: str) -> None:
-        self._input = input_name
         self._issues = IssueLog(input_name)
         self._notes = Notes(self._issues)
         self.linker = LinkLines(input_name, self._issues)
@@ -369,7 +368,7 @@ class Writer:
         in_doubt = issues.doubts(interleaved=seen.interleaved)
         apart = may_be_relocatable(self._runs, pending, seen)
         context = Context(
-            input=self._input,
+            input=self._issues.input,
             interleaved=seen.interleaved,
             relocatable=device_link and apart,
             units_in_doubt=units_in_doubt,
@@ -386,7 +385,7 @@ class Writer:
         reading.issues += issues.issues()
         if seen.interleaved:
             message = f"reports are interleaved, or lines are missing; {_PARALLEL_HINT}"
-            origin = Origin(input=self._input)
+            origin = Origin(input=self._issues.input)
             reading.issues.append(Issue(code="interleaved", message=message, severity="note", origin=origin))
 
     def _end_waiting(self) -> None:

@@ -83,4 +83,25 @@ def renamed(text: CodeText, random: Random) -> CodeText | None:
             if number % size + each.shape.bit_length() > size:
                 return None
             words[row] = words[row] & ~(none << each.at) | mapping[number] << each.at
+    names = {each.name for each in code.instructions}
+    if names.isdisjoint(("DEPBAR", "SYNCS")):
+        boards = random.sample(range(6), 6)
+        words = [_with_scoreboards(word, boards) for word in words]
+    if names.isdisjoint(("BMOV", "WARPSYNC")):
+        barriers = random.sample(range(16), 16)
+        words = [_with_barrier(word, barriers) for word in words]
     return with_words(text, words)
+
+
+def _with_scoreboards(word: int, names: list[int]) -> int:
+    """The word with other names for the scoreboards that it sets and waits for."""
+    for at in (110, 113):
+        if (number := word >> at & 7) < 6:
+            word = word & ~(7 << at) | names[number] << at
+    waits = sum(1 << names[each] for each in range(6) if word >> 116 + each & 1)
+    return word & ~(63 << 116) | waits << 116
+
+
+def _with_barrier(word: int, names: list[int]) -> int:
+    """The word with another convergence barrier, if it is BSSY, BSYNC or BREAK."""
+    return word & ~(15 << 16) | names[word >> 16 & 15] << 16 if word & 0xFFF in (0x945, 0x941, 0x942) else word
