@@ -184,4 +184,4 @@ def test_bounds_of_spills_stand_where_the_code_does_not_settle_them(tmp_path: Pa
     assert recursive.spill_bounds == ((0, 8), (56, 52))
     text, markdown = (run("scan", binary, "-f", form).stdout.decode() for form in ("text", "markdown"))
     assert re.search(r"recursive \(function\) .* 0 to 56 +8 to 52 ", text)
-    assert "| `recursive` in `calls_itself` | `sm_80` | - | 0 to 56 | 8 to 52 |" in markdown
+    assert "| `recursive (function)` | `sm_80` | - | 0 to 56 | 8 to 52 |" in markdown
