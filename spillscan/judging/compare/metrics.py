@@ -159,8 +159,7 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
     up: Counter[str] = Counter()
     down: Counter[str] = Counter()
     other: Counter[str] = Counter()
-    pairs = Counter(change.metrics for change in changes if change.before is not None and change.after is not None)
-    for metrics, number in pairs.items():
+    for metrics, number in Counter(change.metrics for change in changes).items():
         moved: Counter[str] = Counter()
         for name, before, after in _known(metrics):  # devices are added up
             moved[name.partition("[")[0]] += after - before

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import SETS_REGISTERS, FunctionUsage, SassFunction, SassStats
-from spillscan.model.local import LocalAccess, LocalTraffic
+from spillscan.model.local import LocalAccess, LocalTraffic, Traffic
 from spillscan.reading.join.code import _are_copies, attach_code, contradiction
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
@@ -199,18 +199,18 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [],
     ),
     "the log's bytes say which slots are spilled: arrays lie below": (
-        [logged()],
+        [logged(spills=(4, 8))],
         [
             dumped(
                 evidence="last-use",
                 accesses=(
                     *(access(at, store=True, kind="unknown", slot=0) for at in (48, 64)),
                     access(16, store=True, kind="unknown"),
-                    access(32, store=False, kind="unknown"),
+                    *(access(at, store=False, kind="unknown") for at in (32, 40)),
                 ),
             )
         ],
-        [kernel(evidence="log")],
+        [kernel(spills=(4, 8), evidence="log")],
         [],
     ),
     "no slots hold the log's bytes": (
@@ -360,6 +360,20 @@ def test_a_setting_that_the_log_calls_lost_and_the_code_has(kind: Any, number: i
     log = logged(advisories=(Advisory(kind=kind, text="lost", severity="warning"),))
     _, issues = attach_code([log], [replace(code, stats=replace(code.stats, opcodes=((SETS_REGISTERS, number),)))])
     assert [each.code for each in issues] == codes
+
+
+@pytest.mark.parametrize(("callers", "caller"), [(["a"], "a"), (["a", "a"], "a"), (["a", "b"], "")])
+def test_the_kernel_that_a_device_function_is_copied_into(callers: list[str], caller: str) -> None:
+    found, _ = attach_code([logged(role="function")], [dumped(role="function", caller=each) for each in callers])
+    assert [each.caller for each in found] == [caller]
+
+
+@pytest.mark.parametrize(("evidence", "spills"), [("annotation", (12, 16)), ("last-use", None)])
+def test_spills_of_callees_are_those_that_ptxas_annotated(evidence: Any, spills: Any) -> None:
+    code = dumped()
+    local = replace(code.stats.local, cumulative=Traffic(store_bytes=12, load_bytes=16), evidence=evidence)
+    (found,), _ = attach_code([], [replace(code, stats=replace(code.stats, local=local))])
+    assert found.usage.cumulative_spills == spills
 
 
 def test_where_programs_have_the_code_of_an_object_is_kept() -> None:

@@ -41,6 +41,11 @@ TABLE: dict[str, tuple[list[Kernel], list[LinkRecord], list[tuple[Any, ...]]]] =
         [linked(254)],
         [("k", "sm_80", 24, 8, None, (1, 2), 0, False, ()), ("k", None, 254, None, 40, None, 1, True, ())],
     ),
+    "the arch of a device function of that name does not count": (
+        [compiled("sm_90", "function"), compiled("sm_80")],
+        [linked(254)],
+        [("k", "sm_90", 24, 8, None, (1, 2), 0, False, ()), ("k", "sm_80", 254, 8, 40, (1, 2), 1, True, ())],
+    ),
     "each arch by its name": (
         [compiled("sm_80"), compiled("sm_90")],
         [linked(254, "sm_80"), linked(100, "sm_90")],

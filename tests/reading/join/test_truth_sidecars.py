@@ -64,7 +64,7 @@ TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None
         {"launch_bounds": LaunchBounds(required_threads=128)},
         [beside(threads_per_block=127, dynamic_shared_bytes=8)],
         None,
-        1,
+        128,
     ),
     (
         "as many as its bounds allow",
@@ -78,19 +78,19 @@ TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None
         {"launch_bounds": LaunchBounds(max_threads=128)},
         [beside(threads_per_block=129, dynamic_shared_bytes=8)],
         None,
-        1,
+        128,
     ),
     ("a device function has no launch", {"role": "function"}, [beside(threads_per_block=64)], None, 0),
 ]
 
 
-@pytest.mark.parametrize(("why", "kernel", "sidecars", "launch", "issues"), TABLE, ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(("why", "kernel", "sidecars", "launch", "contradicted"), TABLE, ids=[row[0] for row in TABLE])
 def test_launches(
     why: str,
     kernel: dict[str, Any],
     sidecars: list[Sidecar],
     launch: tuple[int, int, int | None, int] | None,
-    issues: int,
+    contradicted: int,
 ) -> None:
     sass = SassStats(instructions=1, code_bytes=16, opcodes=(("NOP", 1),), origin=Origin(input=f"{PLACE}.cubin"))
     fields: dict[str, Any] = {
@@ -108,4 +108,6 @@ def test_launches(
         found.launch.cluster_blocks,
     )
     assert got == launch, why
-    assert [issue.code for issue in reported] == ["launch-mismatch"] * issues
+    threads = sidecars[0].threads_per_block if sidecars else None
+    said = f"k: {PLACE}.json has {threads} threads per block, its code {contradicted}"
+    assert [(each.code, each.message) for each in reported] == [("launch-mismatch", said)] * bool(contradicted)
