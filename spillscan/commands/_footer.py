@@ -53,7 +53,7 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
     """Data missing from the input that no limit of the policy needs; a kernel that cannot launch has no blocks."""
     from spillscan.judging.rules.blocks import FAILS
     from spillscan.judging.rules.code import OTHER
-    from spillscan.judging.rules.stack import STACK
+    from spillscan.judging.rules.storage import STACK
 
     never = {id(each.kernel) for each in findings if each.rule == FAILS.id}
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]

@@ -76,14 +76,14 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     With ``base``, the file is that of the merge base, and the work tree's file counts only for launches and renames.
     ``of_files``: for `size`, which checks files instead of kernels.
     """
-    from spillscan.judging.policy.file import LIMITS, keys
+    from spillscan.judging.policy.file import KEYS, LIMITS
     from spillscan.judging.policy.reading import from_options, load
 
     renames = getattr(arguments, "rename", None) or ()
     if renames:
         from spillscan.naming.renames import parse_rename
 
-    texts = _options.keyed(getattr(arguments, "settings", ()), keys())
+    texts = _options.keyed(getattr(arguments, "settings", ()), KEYS)
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
             raise UsageError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from spillscan.commands import _answers, _inputs, _issues, _policy
 from spillscan.commands._selection import Selection
-from spillscan.judging.compare.causes import Growth, growths
+from spillscan.judging.compare.causes import Growth
 from spillscan.judging.compare.metrics import metrics_of
 from spillscan.model import Kernel
 from spillscan.model.metrics import find_metric
@@ -47,8 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair])
-    found = growths(pairs, code)
-    reports = [_Report(names.of(each.after.named_by), each) for each in found]
+    reports = [_Report(names.of(after.named_by), Growth(before, after, code)) for before, after in pairs]
     _answers.answer(
         forms,
         text=lambda style: hung((line for report in reports for line in report.lines()) if reports else [_NONE], style),

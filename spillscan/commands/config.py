@@ -12,7 +12,7 @@ from typing import Any
 
 from spillscan.commands import _options, _policy
 from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Setting
-from spillscan.judging.policy.file import LIMITS, Key, LaunchEntry, keys
+from spillscan.judging.policy.file import KEYS, LIMITS, LaunchEntry, default_of
 from spillscan.judging.policy.file import words as words_of
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Launch, Rule, Usage
@@ -54,7 +54,7 @@ _Line = tuple[str, str]
 
 def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """Lines of the policy in force; reading them as a file gives the same policy."""
-    lines = [_setting(key, policy.setting(key.name)) for key in keys().values()]
+    lines = [_setting(name, policy.setting(name)) for name in KEYS]
     lines += _severities(rules, [layer.settings for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
     if accepted:
@@ -76,17 +76,17 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
 def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """Lines of the values for one kernel, as in :func:`listed`."""
     said = policy.said_of(kernel)
-    lines = [_setting(keys()[name], said.get(name, Setting(keys()[name].default, DEFAULT))) for name in LIMITS]
+    lines = [_setting(name, said.get(name, Setting(default_of(name), DEFAULT))) for name in LIMITS]
     if launch := said.get("launch"):
         lines.append((f"launch: {_launch(launch.value)}", launch.origin))
     return _aligned(lines + _severities(rules, [said]), origins)
 
 
-def _setting(key: Key, setting: Setting) -> _Line:
+def _setting(name: str, setting: Setting) -> _Line:
     value = setting.value
-    if key.name not in LIMITS and value in (None, ()):
-        return f"# {key.name}: not set", setting.origin
-    return f"{key.name}: {_value(value)}", setting.origin
+    if name not in LIMITS and value in (None, ()):
+        return f"# {name}: not set", setting.origin
+    return f"{name}: {_value(value)}", setting.origin
 
 
 def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting]]) -> list[_Line]:

@@ -171,10 +171,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     def growths(self, most: int) -> list[Growth]:
         """Causes of growth of the first ``most`` kernels that grew; those without a known cause are omitted."""
-        from spillscan.judging.compare.causes import growths
+        from spillscan.judging.compare.causes import Growth
 
         pairs = [(each.before, each.after) for each in self.grown[:most] if each.before and each.after]
-        return [each for each in growths(pairs, self.details.code) if each.causes]
+        found = (Growth(before, after, self.details.code) for before, after in pairs)
+        return [each for each in found if each.causes]
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -153,7 +153,9 @@ def main() -> int:
                     path = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
                     subprocess.run([*command, "-o", target, source, *side.flags], env=path, check=True)
                     found.append(read(target))
-                kinds = [each.kind for each in Growth(found[0][0], found[1][0], (found[0][1], found[1][1])).causes]
+                (before, old), (after, new) = found
+                causes = Growth(before, after, {id(before): old, id(after): new}).causes
+                kinds = [each.kind for each in causes]
                 named = plant.kind in kinds
                 total, right, more = total + 1, right + named, more + len(kinds) - named
                 if not named:

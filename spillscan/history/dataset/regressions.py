@@ -162,6 +162,6 @@ def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row])
     for at, each in asked.items():
         name, arch = each.series.canonical, each.series.kernel.key.arch
         before, after = (recorded.get((builds[index].label, name, arch)) for index in (each.last, each.first))
-        if before is not None and after is not None and (shown := Growth(before, after).causes):
+        if before is not None and after is not None and (shown := Growth(before, after, {}).causes):
             evidence[at] = shown[0].evidence
     return evidence

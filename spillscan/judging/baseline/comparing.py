@@ -13,7 +13,7 @@ from spillscan.judging.baseline import BaselineResult, State, Unmatched
 from spillscan.judging.baseline.file import Baseline, Copy, Entry, Identity, identity_of
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, measures, recorded_as
+from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, recorded_as
 from spillscan.judging.rules.blocks import TRADED
 from spillscan.judging.rules.spills import MAX_BYTES
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
@@ -159,13 +159,11 @@ def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:
         return replace(finding, baseline_state="new", message=message)
     if recorded is None:
         return replace(finding, baseline_state="new")
-    if rule not in measures():  # without a measure, a recorded finding is known
-        return replace(finding, baseline_state="known")
     now = measure(rule, finding.kernel, policy.terms_of(finding.kernel))
-    if now is None or not within(dict(now), recorded):
+    if now is None or not within(now, recorded):
         why = "recorded" if now is not None else "cannot be compared; recorded"
         return replace(finding, baseline_state="worse", message=f"{finding.message}; {why}: {said}")
-    return replace(finding, baseline_state="known" if dict(now) == recorded else "better")
+    return replace(finding, baseline_state="known" if now == recorded else "better")
 
 
 def within(values: Mapping[str, int], limits: Mapping[str, int]) -> bool:
@@ -212,7 +210,7 @@ def _is_recorded(rule: str) -> bool:
 def _may_be_worse(undecided: Undecided, before: Kernel | None, policy: Policy) -> bool:
     """Whether the value is recorded, or the user limits it."""
     rule, terms = recorded_as(undecided.rule.id), policy.terms_of(undecided.kernel)
-    if before is not None and measure(rule, before, terms) is not None:
+    if before is not None and measure(rule, before, terms):
         return True
     return any(limit.name in policy.said_of(undecided.kernel) for limit in undecided.rule.limits)
 
@@ -231,7 +229,7 @@ def _lost_findings(matches: Sequence[Match], findings: Sequence[Finding], policy
         for rule in match.copy.rules if match.change.state != "renamed" else ():
             if (id(match.kernel), rule) not in found:
                 terms, known = policy.terms_of(match.kernel), all_rules().get(rule)
-                measured = rule not in measures() or measure(rule, match.kernel, terms) is not None
+                measured = measure(rule, match.kernel, terms) is not None
                 lost[match.entry.identity, rule] = Unmatched(
                     state="fixed" if measured else "unreported",
                     identity=match.entry.identity,

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-from spillscan.model import Kernel, Launch
+from spillscan.model import Kernel
 from spillscan.naming.symbol import canonical
 from spillscan.output.errors import UsageError
 
@@ -67,16 +67,11 @@ class Copy(_Line, frozen=True, kw_only=True):
         return {name: value for name in METRICS if (value := getattr(self, name)) is not None}
 
 
-class Launched(_Line, frozen=True, kw_only=True):
+class Launched(_Line, frozen=True):
     """Recorded launch of a kernel."""
 
     threads_per_block: Annotated[int, Meta(ge=1, le=2**31)]
     dynamic_shared_bytes: Count | None = None
-
-    @classmethod
-    def of(cls, launch: Launch) -> Launched:
-        """Record of ``launch``."""
-        return cls(threads_per_block=launch.threads_per_block, dynamic_shared_bytes=launch.dynamic_shared_bytes)
 
 
 class Entry(_Line, frozen=True, kw_only=True):
@@ -153,12 +148,10 @@ def parse(text: str, label: str) -> Baseline:
 def _decoded(line: str, of: type[T], place: str) -> T:
     try:
         return msgspec.json.decode(line, type=of)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         if line.startswith(("<<<<<<<", "|||||||", "=======", ">>>>>>>")):
             raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
-        said = str(error).replace("`", "'")
+        said = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
         raise UsageError(
             f"{place}: not a baseline line: {said}", "recreate the file: `spillscan baseline write`"
         ) from None
-    except RecursionError:
-        raise UsageError(f"{place}: nested too deep", "recreate the file: `spillscan baseline write`") from None

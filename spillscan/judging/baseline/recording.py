@@ -12,7 +12,7 @@ from spillscan.judging.baseline import file
 from spillscan.judging.baseline.comparing import Matches, by_identity, name_of, within
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.file import LIMITS
-from spillscan.judging.rules import measure, measures, recorded_as
+from spillscan.judging.rules import measure, recorded_as
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.metrics import BY_NAME
 
@@ -73,7 +73,7 @@ def _values(findings: Iterable[Finding], policy: Policy) -> tuple[Mapping[int, _
     unmeasured = []
     for each in findings:
         rule = recorded_as(each.rule)
-        values = measure(rule, each.kernel, policy.terms_of(each.kernel)) if rule in measures() else ()
+        values = measure(rule, each.kernel, policy.terms_of(each.kernel))
         if values is None:
             unmeasured.append(each)
         elif each.baseline_state != "suppressed":
@@ -94,7 +94,7 @@ def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int,
 def _unreported(copy: file.Copy, kernel: Kernel, policy: Policy) -> list[str]:
     """Recorded rules that cannot be measured on ``kernel``."""
     terms = policy.terms_of(kernel)
-    return [rule for rule in copy.rules if rule in measures() and measure(rule, kernel, terms) is None]
+    return [rule for rule in copy.rules if measure(rule, kernel, terms) is None]
 
 
 def metrics_of(kernel: Kernel) -> dict[str, int]:
@@ -116,7 +116,7 @@ def _entry(
         **identity._asdict(),
         name=name if name.strip() else identity.symbol[:LONGEST_NAME],
         unit=units.pop() if len(units) == 1 else "",
-        launch=file.Launched.of(launch) if launch else None,
+        launch=file.Launched(launch.threads_per_block, launch.dynamic_shared_bytes) if launch else None,
         copies=file.sorted_copies(copies),
     )
 

@@ -52,18 +52,18 @@ class Cause(Struct, frozen=True, kw_only=True):
 class Growth:
     """Comparison of one kernel before and after: causes, unknowns, and values live at the peak.
 
-    ``codes``: code of both kernels, if it could be read.
+    ``code``: code of kernels by ``id``, if it could be read.
     """
 
-    def __init__(self, before: Kernel, after: Kernel, codes: Codes = (None, None)) -> None:
-        self.before, self.after, self.codes = before, after, codes
-        old, new = codes
+    def __init__(self, before: Kernel, after: Kernel, code: Mapping[int, Pressure]) -> None:
+        self.before, self.after = before, after
+        self.codes = old, new = code.get(id(before)), code.get(id(after))
         made = _maker(before), _maker(after)
         self.causes = [*_limits(before, after), *_tools(*made), *_arrays(before, after)]
         """Known differences, the most important first."""
         if old and new:
             self.causes += _code((before, after), (old, new))
-        self.unknown = [*_unknown(codes, made)]
+        self.unknown = [*_unknown(self.codes, made)]
         """One line each."""
 
     @property
@@ -90,12 +90,6 @@ class Growth:
             yield f"peak of live registers: {words[0]} → {words[1]}"
         if self.at_peak:
             yield f"more of them written at: {_listed(self.at_peak)}"
-
-
-def growths(pairs: Iterable[tuple[Kernel, Kernel]], code: Mapping[int, Pressure]) -> Iterator[Growth]:
-    """Comparison of each pair of kernels; ``code``: by the ``id`` of the kernel."""
-    for before, after in pairs:
-        yield Growth(before, after, (code.get(id(before)), code.get(id(after))))
 
 
 def _maker(kernel: Kernel) -> Maker | None:

@@ -31,10 +31,13 @@ class Column(NamedTuple):
 class KernelRow(Struct, frozen=True, kw_only=True):
     """Records of one kernel."""
 
-    kernel: Kernel
-    """Latest record."""
     cells: tuple[Kernel | None, ...]
     """Record in each column; ``None`` if that build or arch does not have the kernel."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """Latest record."""
+        return next(cell for cell in reversed(self.cells) if cell is not None)
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
@@ -87,14 +90,10 @@ def matrix(
     return Matrix(
         builds=tuple(labels),
         columns=tuple(columns),
-        rows=tuple(_row([cells.get(column) for column in columns]) for cells in found),
+        rows=tuple(KernelRow(cells=tuple(map(cells.get, columns))) for cells in found),
         metrics=tuple(metrics),
         launches=launches or LaunchMap(),
     )
-
-
-def _row(cells: Sequence[Kernel | None]) -> KernelRow:
-    return KernelRow(kernel=next(cell for cell in reversed(cells) if cell is not None), cells=tuple(cells))
 
 
 def spread(values: Sequence[int | None]) -> int:

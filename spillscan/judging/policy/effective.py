@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.judging.policy.file import LIMITS, SETTINGS, AcceptEntry, PolicyFile, keys, words
+from spillscan.judging.policy.file import LIMITS, SETTINGS, AcceptEntry, PolicyFile, default_of, words
 from spillscan.model import Finding, Gap, Kernel, Launch
 from spillscan.model.patterns import compiled, names_of, text_of
 from spillscan.model.symbols import Tuned
@@ -176,7 +176,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def setting(self, name: str) -> Setting:
         """Value of the key ``name``, unless an entry sets another for some kernels."""
         said = [layer.settings[name] for layer in self.layers if name in layer.settings]
-        return said[-1] if said else Setting(keys()[name].default, DEFAULT)
+        return said[-1] if said else Setting(default_of(name), DEFAULT)
 
     @cached_property
     def values(self) -> PolicyFile:
@@ -319,7 +319,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
         said = self._said(mask)
         launch = said.pop("launch", None)
-        limits = {name: said.pop(name).value if name in said else keys()[name].default for name in LIMITS}
+        limits = {name: said.pop(name).value if name in said else default_of(name) for name in LIMITS}
         return Terms(
             limits=limits,
             levels={rule: setting.value for rule, setting in said.items()},

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -119,28 +119,17 @@ class PolicyFile(Limits, frozen=True):
     )
 
 
-class Key(NamedTuple):
-    """A key with a single value; limits may also be set for some kernels."""
-
-    name: str
-    default: Any
-    """``None`` if it is not set."""
-
-    @property
-    def help(self) -> str:
-        """Meaning of the key."""
-        return str(schema()["$defs"]["PolicyFile"]["properties"][self.name]["description"])
-
-
 LIMITS = tuple(name for name in Limits.__struct_fields__ if name != "severity")
 SETTINGS = ("fail_on", "expect_kernels", "devices", "require_archs", "driver_release", "max_file_bytes", "baseline")
 
 
-@cache
-def keys() -> Mapping[str, Key]:
-    """Keys with a single value, limits first."""
-    defaults = {each.name: each.default for each in msgspec.structs.fields(PolicyFile)}
-    return {name: Key(name, value_of(defaults[name])) for name in (*LIMITS, *SETTINGS)}
+KEYS = (*LIMITS, *SETTINGS)
+"""Keys with a single value."""
+
+
+def default_of(key: str) -> Any:
+    """Value of ``key`` if no layer sets it."""
+    return value_of(getattr(PolicyFile(), key))
 
 
 def value_of(value: Any) -> Any:

@@ -83,7 +83,7 @@ def _settings(found: file.Limits, node: Node, folder: str = "") -> dict[str, Set
     nodes: Any = node.value
     settings = {
         name: Setting(_checked(name, getattr(found, name), nodes[name], folder), nodes[name].place)
-        for name in (*file.LIMITS, *file.SETTINGS)
+        for name in file.KEYS
         if name in nodes and getattr(found, name) is not None
     }
     for rule, level in found.severity.items():

@@ -65,8 +65,8 @@ def all_rules() -> Mapping[str, Rule]:
 
 
 @cache
-def measures() -> Mapping[str, Measure]:
-    """Measures by rule id: the values by which findings get worse."""
+def _measures() -> Mapping[str, Measure]:
+    """Measures by rule id."""
     return {each.rule.id: each.measure for each in checks() if each.measure is not None}
 
 
@@ -144,14 +144,13 @@ def _same(subject: Kernel | Change, terms: Terms) -> tuple[object, ...] | None:
     return None if record is None or more else (*record, id(terms))
 
 
-def measure(rule: str, kernel: Kernel, terms: Terms) -> tuple[tuple[str, int], ...] | None:
-    """(name, value) of each metric by which findings of ``rule`` get worse, sorted by name; greater is worse.
+def measure(rule: str, kernel: Kernel, terms: Terms) -> Mapping[str, int] | None:
+    """Values by which findings of ``rule`` get worse, by name; greater is worse.
 
-    ``None`` if the input does not report them, and for rules without a measure.
+    Empty for rules without a measure, whose recorded findings are known; ``None`` if the input does not report them.
     """
-    get = measures().get(rule)
-    values = None if get is None else get(kernel, terms)
-    return None if values is None else tuple(sorted(values.items()))
+    get = _measures().get(rule)
+    return {} if get is None else get(kernel, terms)
 
 
 def judged(terms: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:

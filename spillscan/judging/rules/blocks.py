@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import ends_spills
-from spillscan.judging.rules._declared import Check, Found, Terms
+from spillscan.judging.rules._declared import Check, Found, Terms, unlinked
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
 from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import WARP_THREADS, judged_on
@@ -111,8 +111,8 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
         return ""
     if terms.launch is None:
         return f"min_blocks_per_sm needs the block size; {_SAY}"
-    if kernel.final is False:
-        return "relocatable code: registers not final; pass the link's log too (nvcc -Xnvlink -v)"
+    if unfinished := unlinked(kernel, "registers"):
+        return unfinished
     if kernel.confidence == "ambiguous" and kernel.reasons:
         return "; ".join(kernel.reasons)
     return next((summary.unknown for _, summary in _summaries(kernel, terms) if summary.unknown), "")

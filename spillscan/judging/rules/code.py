@@ -1,4 +1,4 @@
-"""Machine code: its size against a limit and an older build, and whether it differs from before."""
+"""Machine code: its size against a limit and an older build, and whether it differs from before or is gone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ MAX_GROWTH = Limit("max_code_growth_percent", "change")
 SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes", "build"),))
 GROWTH = Rule("code-growth", "error", needs=("code",), limits=(MAX_GROWTH,), recorded_as="code-size")
 OTHER = Rule("other-code", "note", needs=("code",))
+REMOVED = Rule("kernel-removed", "note")
 _SILENT = "no input contains machine code; pass the binary"
 
 
@@ -45,6 +46,11 @@ def _not_compared(change: Change, terms: Terms) -> str:
     return f"machine code not compared: {change.code_reason}"
 
 
+def _removed(change: Change, terms: Terms) -> Iterator[Found]:
+    if change.state == "removed":
+        yield Found("was removed")
+
+
 CHECKS = (
     threshold(
         SIZE,
@@ -56,4 +62,5 @@ CHECKS = (
     ),
     Check(rule=GROWTH, find_change=_grown, unknown_change=_growth_unknown),
     Check(rule=OTHER, find_change=_other, unknown_change=_not_compared),
+    Check(rule=REMOVED, find_change=_removed),
 )

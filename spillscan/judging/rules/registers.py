@@ -84,11 +84,7 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
     for build, kernel in (("head", after), ("base", before)):
         if kernel.usage.registers is None:
             return because(kernel, f"the {build} does not report registers")
-    build = "head" if after.final is False else "base"
-    return (
-        f"relocatable code is not linked in the {build}: registers are final only after the link; pass its log too "
-        "(nvcc -Xnvlink -v)"
-    )
+    return unlinked(after, "registers of the head") or unlinked(before, "registers of the base")
 
 
 def _known(change: Change) -> tuple[int, int] | None:

@@ -89,27 +89,31 @@ CASES: list[tuple[str, Kernel, Kernel, Pressure, Pressure, list[Kind]]] = [
 ]
 
 
+def grown(before: Kernel, after: Kernel, old: Pressure, new: Pressure) -> Growth:
+    return Growth(before, after, {id(before): old, id(after): new})
+
+
 @pytest.mark.parametrize(("name", "before", "after", "old", "new", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_causes(name: str, before: Kernel, after: Kernel, old: Pressure, new: Pressure, expected: list[Kind]) -> None:
-    assert [each.kind for each in Growth(before, after, (old, new)).causes] == expected
+    assert [each.kind for each in grown(before, after, old, new).causes] == expected
 
 
 def test_evidence_has_both_values_the_largest_change_first() -> None:
     new = code([(line(6), 4)] * 12 + [(line(7), 4)] * 4)
-    (found,) = Growth(kernel(), kernel(), (PLAIN, new)).causes
+    (found,) = grown(kernel(), kernel(), PLAIN, new).causes
     assert found.evidence == "instructions by line: k.cu:6 0 → 12, k.cu:5 8 → 0, k.cu:7 0 → 4"
-    (found,) = Growth(kernel("-maxrregcount 48 -O1"), kernel("-O1 -maxrregcount 32 -v")).causes
+    (found,) = Growth(kernel("-maxrregcount 48 -O1"), kernel("-O1 -maxrregcount 32 -v"), {}).causes
     assert found.evidence == "options -maxrregcount 48 → -maxrregcount 32"
 
 
 def test_lines_that_wrote_more_of_the_peak() -> None:
     codes = PLAIN, code([(line(5), 4), (line(6), 9), (line(5), 6)])
-    assert Growth(kernel(), kernel(), codes).at_peak == [("k.cu:6", 0, 5)]
+    assert grown(kernel(), kernel(), *codes).at_peak == [("k.cu:6", 0, 5)]
 
 
 def test_unknowns() -> None:
     bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage())
-    found = Growth(bare, bare)
+    found = Growth(bare, bare, {})
     heads = ["live registers, and which lines grew", "toolkit and options of both builds"]
     assert [each.split(":")[0] for each in found.unknown] == heads
     assert found.causes == []

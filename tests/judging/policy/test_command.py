@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spillscan.commands.config import listed
 from spillscan.judging.policy.effective import Layer, Policy
-from spillscan.judging.policy.file import keys
+from spillscan.judging.policy.file import KEYS
 from spillscan.judging.policy.reading import find, from_options, layer, load
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Usage
@@ -145,7 +145,7 @@ def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: st
                 ours, theirs = policy.terms_of(kernel), again.terms_of(kernel)
                 assert (ours.limits, ours.launch, ours.devices) == (theirs.limits, theirs.launch, theirs.devices)
                 assert [ours.level(rule) for rule in RULES] == [theirs.level(rule) for rule in RULES]
-            for name in keys():
+            for name in KEYS:
                 assert policy.setting(name).value == again.setting(name).value
 
 

@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from spillscan.judging.policy.file import LIMITS, AcceptEntry, KernelEntry, LaunchEntry, PolicyFile, keys
+from spillscan.judging.policy.file import (
+    KEYS,
+    LIMITS,
+    AcceptEntry,
+    KernelEntry,
+    LaunchEntry,
+    PolicyFile,
+    default_of,
+    schema,
+)
 from spillscan.judging.policy.reading import layer
 from spillscan.model.nodes import parse_yaml
 from tests.conftest import ROOT
@@ -19,9 +28,11 @@ PAGES = (DOCUMENT, ROOT / "README.md", ROOT / "docs" / "rules.md")
 def table() -> str:
     """The keys as Markdown."""
     rows = ["| key | default | in entries | meaning |", "|---|---|---|---|"]
-    for key in keys().values():
-        default = ("none" if key.name in LIMITS else "") if key.default is None else key.default
-        rows.append(f"| `{key.name}` | {default} | {'yes' if key.name in LIMITS else ''} | {key.help} |")
+    fields = schema()["$defs"]["PolicyFile"]["properties"]
+    for key in KEYS:
+        value = default_of(key)
+        default = ("none" if key in LIMITS else "") if value is None else value
+        rows.append(f"| `{key}` | {default} | {'yes' if key in LIMITS else ''} | {fields[key]['description']} |")
     return "\n".join(rows) + "\n"
 
 

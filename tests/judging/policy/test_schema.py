@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.judging.policy.effective import Layer
-from spillscan.judging.policy.file import LIMITS, keys, schema
+from spillscan.judging.policy.file import KEYS, LIMITS, default_of, schema
 from spillscan.judging.policy.reading import from_options, layer, load
 from spillscan.judging.rules import all_rules
 from spillscan.model.nodes import Node, parse_yaml
@@ -141,7 +141,7 @@ def test_the_file_has_every_limit_of_the_rules_with_its_default() -> None:
     in_force = {limit.name: limit for rule in all_rules().values() for limit in rule.limits}
     assert sorted(in_force) == sorted(LIMITS)
     for name, limit in in_force.items():
-        assert keys()[name].default == limit.default, name
+        assert default_of(name) == limit.default, name
 
 
 # ---- schema against reader --------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ LAUNCH = table("cluster_blocks", "override", threads_per_block=st.integers(1, 10
 ENTRY = table(*LIMITS, "unit", match=st.just("gemm*"), arch=st.just(["sm_9*"]), launch=LAUNCH, severity=LEVELS)
 ACCEPT = table("until", "kernel", rule=st.just("spill"), reason=st.just("r"))
 DOCUMENTS = table(
-    *(name for name in keys() if name not in ("devices", "require_archs", "driver_release")),
+    *(name for name in KEYS if name not in ("devices", "require_archs", "driver_release")),
     version=st.just(1),
     devices=st.just(["H100"]),
     severity=LEVELS,
