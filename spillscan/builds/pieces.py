@@ -67,10 +67,10 @@ def _ranges(data: mmap.mmap, descriptor: int) -> Iterator[tuple[int, int]]:
 
 def _places(data: mmap.mmap, descriptor: int, text: bytes) -> Iterator[int]:
     for begin, end in _stored(descriptor, len(data)):
-        at = data.find(text, begin, end + len(text))  # several times as fast as a regular expression
+        at = data.find(text, begin, end)  # several times as fast as a regular expression
         while at >= 0:
             yield at
-            at = data.find(text, at + 1, end + len(text))
+            at = data.find(text, at + len(text), end)
 
 
 def _stored(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

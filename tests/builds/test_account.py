@@ -32,6 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "bad": "exit 2",
         "killed": "kill -9 $$",
         "orphan": "kill -9 $PPID",
+        "script": '[ -z "$CC_PRINT_HEADERS" ] || exit 3; code one',  # it may be a cache, which hashes the variable
     }.items():
         (project / f"{name}.cu").write_text(text)
     (project / "configure").write_text(
@@ -58,6 +59,16 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     assert said == [each.replace("…", "what it had not begun is missing") for each in row.get("gaps", ())]
 
 
+def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
+    """As the jobs that make hands out need it."""
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    assert main(["run", "--", "bash", "-c", f"echo said >&{write}"]) == 0
+    os.close(write)
+    with open(read) as file:
+        assert file.read() == "said\n"
+
+
 def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path) -> None:
     path = os.environ["PATH"]
     found = _variables({"PATH": path, "CUDACXX": "mine"}, "kept")
@@ -71,6 +82,8 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
         "PATH": f"{front}{os.pathsep}{path}",
         launcher.RUN: "kept",
     }
+    times = [Path(each).stat().st_mtime for each in (nvcc, launch)]
+    assert times == [(project.parent / "cuda" / "bin" / "nvcc").stat().st_mtime, 0], "a cache compares them"
     (project / "ccache").touch(mode=0o755)
     (project / "nvcc").symlink_to("ccache")
     found = _variables({"PATH": f"{project}{os.pathsep}{path}"}, "kept")

@@ -117,6 +117,7 @@ def test_findings_and_changes_are_grouped_as_asked() -> None:
     assert len([line for line in lines(check) if ": error: " in line]) == 4
     assert lines(diff, by="family")[1] == "ns::gemm: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑; 80 changed"
     assert not any(line.startswith("ns::gemm:") for line in lines(diff))
+    assert not any(line.startswith("rotate:") for line in lines(diff, by="family")), "it is the only one of its family"
     (title,) = [line for line in lines(diff, by="file") if line.startswith("build.log:")]
     assert title == "build.log: 4 errors, 80 warnings; spills 4↑ +308 B; registers 80↑ 1↓; 81 changed"
     assert "| **`ns::gemm`: 4 errors, 80 warnings" in rendered("markdown", replace(diff, by="family"))

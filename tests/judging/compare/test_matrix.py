@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from spillscan.judging.compare.matrix import matrix
 from spillscan.model import Build, Kernel, LaunchBounds
+from spillscan.output.terminal import Style
+from spillscan.reports.matrix import lines
+from spillscan.reports.report import names_of
 from tests.reporting import kernel
 
 
@@ -75,3 +78,20 @@ def test_ranks_and_values() -> None:
     assert found.value(spilling, "resident_blocks") is None
     bounded = replace(spilling, launch_bounds=LaunchBounds(required_threads=256), dynamic_shared=False)
     assert found.value(bounded, "resident_blocks") == 8
+
+
+@pytest.mark.parametrize(
+    ("after", "rows", "notes"),
+    [
+        ((11, 21), 25, set()),
+        ((11, 20), 25, {"1 kernel without a difference"}),
+        ((10, 20), 25, {"no difference in 2 kernels"}),
+        ((11, 20), None, set()),
+    ],
+)
+def test_kernels_that_do_not_differ_are_counted_where_they_are_left_out(
+    after: tuple[int, int], rows: int | None, notes: set[str]
+) -> None:
+    builds = [build(of("a", 10), of("b", 20)), build(of("a", after[0]), of("b", after[1]))]
+    said = lines(matrix(builds, ["v", "w"], ["registers"]), names_of(builds), Style(rows=rows))
+    assert {each.strip() for each in said if "difference" in each} == notes

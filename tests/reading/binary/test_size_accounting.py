@@ -207,7 +207,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert rows[0] == "arch,kind,stored_bytes,bytes"
     assert sum(int(row.split(",")[-2]) for row in rows[1:]) == len(LIBRARY)
     assert cli.main(["size", str(path)]) == 0
-    assert f"{len(LIBRARY):,}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{len(LIBRARY):,}" in said
+    assert "100.0%" in said
 
 
 def test_growth_is_the_difference_of_two_trees() -> None:

@@ -48,6 +48,7 @@ def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
     assert held["peak"] <= held["allocated"] == held["limit"] == 32 < held["demand"]
     assert max(held["curve"]) == held["peak"] == held["curve"][held["at"] // held["unit"]]
     assert held["relief"].startswith("try: __maxnreg__(48)")
+    assert held["advice"]["sass.cu:36"][0][0] == 44
     listed = held["code"]
     assert listed["more"] == 0
     assert {len(listed[name]) * 16 for name in ("op", "live", "depth", "place", "kind", "slot")} == {held["bytes"]}
@@ -106,13 +107,21 @@ def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "CODE_BYTES", 500)
     held = page(folder, "scan", str(folder / "new.cubin"))["code"]
     assert len(held) == 3
-    assert not any("code" in made for made in held.values())
+    assert not any(name in made for made in held.values() for name in ("code", "advice"))
     assert sum(len(json.dumps(made)) for made in held.values()) < 10_000
     monkeypatch.undo()
     monkeypatch.setattr(code, "INSTRUCTIONS", 10)
     first = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]
     assert len(first["code"]["live"]) == 10
     assert first["code"]["more"] == first["bytes"] // 16 - 10
+
+
+def test_code_whose_text_is_unknown_has_the_names_of_its_instructions(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code, "_readable", lambda text: None)
+    listed = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]["code"]
+    assert listed["text"][listed["op"][listed["kind"].index("S")]] == "STL"
 
 
 def test_a_binary_that_is_gone_is_no_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spillscan.model import Build, Kernel, KernelKey, Origin, Stats, Usage
+from spillscan.model import Build, Kernel, KernelKey, LaunchBounds, Origin, Stats, Usage
 from spillscan.model.build import damage
+from spillscan.model.code import SassStats
 from spillscan.model.symbols import demangle
 from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.occupancy.summary import summarise
@@ -21,9 +22,9 @@ from spillscan.reports.formats.html import payload
 from spillscan.reports.page.columns import identifiers
 from spillscan.reports.page.document import PLAIN_CHARACTERS, document, packed, text
 from spillscan.reports.page.history import history_document
-from spillscan.reports.report import Report
+from spillscan.reports.report import EXPLAINED, Report
 from tests.conftest import run
-from tests.reporting import Document, kernel, payload_of, rendered
+from tests.reporting import Document, kernel, payload_of, rendered, report_of
 from tests.reports.browser.pages import build, checked, compared, many
 
 SIZE_OF_1000 = 1_500_000
@@ -38,6 +39,16 @@ def test_what_ptxas_brings_along_is_no_row() -> None:
     ours, helper = kernel("k", spills=8), kernel("__cuda_sm20_div_u64", spills=8)
     both = [ours, replace(helper, role="function")]
     assert payload(Report(kind="scan", build=Build(kernels=tuple(both))))["kernels"]["count"] == 1
+
+
+def test_as_many_growths_are_explained_as_a_reader_may_want() -> None:
+    def side(registers: int, threads: int) -> list[Kernel]:
+        code = SassStats(instructions=1, code_bytes=16, opcodes=(("NOP", 1),))
+        known = {"sass": code, "launch_bounds": LaunchBounds(required_threads=threads)}
+        return [kernel(f"k{number}", registers=registers, **known) for number in range(EXPLAINED + 5)]
+
+    report = report_of("diff", side(40, 256), side(32, 512)).extended(code={0: None})
+    assert len(payload(report)["why"]) == EXPLAINED == 20
 
 
 @pytest.mark.parametrize(
