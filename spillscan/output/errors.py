@@ -63,7 +63,7 @@ def closest(name: str, known: Collection[str]) -> str:
     def rank(other: str) -> tuple[float, int]:
         return likeness(other), len(commonprefix([word, _plain(other)]))  # noqa: RUF071 - not paths
 
-    best = max(known, key=rank, default="")
+    best = max(sorted(known), key=rank, default="")
     return best if best and likeness(best) >= _LIKE else ""
 
 

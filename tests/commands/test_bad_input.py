@@ -62,12 +62,6 @@ def test_bad_standard_input(name: str) -> None:
     assert_one_clear_line(run("scan", stdin=BAD[name]))
 
 
-def test_missing_path() -> None:
-    result = run("scan", "no/such/file.log")
-    assert_one_clear_line(result)
-    assert b"no/such/file.log" in result.stderr
-
-
 def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> None:
     log = b'a.cu(3): error: identifier "x" is undefined\n1 error detected in the compilation of "a.cu".\n'
     result = run("check", "-", stdin=log)
@@ -111,28 +105,6 @@ def test_a_folder_is_not_stopped_by_one_bad_file(tmp_path: Path) -> None:
     assert b"b.log.gz" in result.stderr
     assert b"is truncated" in result.stderr
     assert run("check", tmp_path, "--set", "max_spill_bytes=1000000").returncode == 2
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("-f", "yaml"),
-        ("-f", "json:"),
-        ("-f", "json", "-f", "csv"),
-        ("--top", "-1"),
-        ("--top", "x"),
-        ("--arch", "sm_1"),
-        ("--kernel", "no_such_*"),
-        ("--frobnicate",),
-        ("-f", "json:no/such/folder/out.json"),
-    ],
-)
-def test_wrong_call(arguments: tuple[str, ...]) -> None:
-    result = run("scan", FIXTURES / "ptxas" / "spill-13.0.log", *arguments)
-    assert result.returncode == 2
-    assert result.stdout == b""
-    assert b"Traceback" not in result.stderr
-    assert result.stderr.strip().count(b"\n") <= (0 if result.stderr.startswith(b"spillscan:") else 12)
 
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:

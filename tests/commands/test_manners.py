@@ -30,38 +30,6 @@ LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 # ---- selectors ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("scan", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
-        ("scan", HEAD, "--kernel", "gemm*", "--kernel", "tpyo*"),
-        ("scan", HEAD, "--launch", "tpyo*=128"),
-        ("check", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
-        ("check", HEAD, "--kernel", "gemm*", "--kernel", "tpyo*"),
-        ("check", HEAD, "--launch", "gemm*=128", "--launch", "tpyo*=128"),
-        ("diff", BASE, HEAD, "--arch", "sm_80", "--arch", "sm_99"),
-        ("diff", BASE, HEAD, "--kernel", "gemm*", "--kernel", "tpyo*", "--fail-on", "error"),
-        ("diff", BASE, HEAD, "--launch", "tpyo*=128"),
-        ("diff", BASE, HEAD, "--device", "H100", "--device", "K80"),
-        ("occupancy", HEAD, "--launch", "tpyo*=128"),
-        ("occupancy", HEAD, "--arch", "sm_80", "--arch", "sm_99"),
-        ("occupancy", HEAD, "--device", "H100", "--device", "K80"),
-        ("baseline", "write", HEAD, "-o", "never-written.yaml", "--arch", "sm_80", "--arch", "sm_99"),
-    ],
-    ids=lambda words: " ".join(str(word) for word in words if not isinstance(word, Path)),
-)
-def test_a_selector_that_names_nothing_is_refused(
-    words: tuple[object, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([*map(str, words)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    (line,) = err.splitlines()
-    assert line.startswith(("spillscan: no kernel matches --", "spillscan: no kernel runs on K80"))
-    assert not list(tmp_path.iterdir())
-
-
 def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> None:
     policy = tmp_path / "spillscan.yaml"
     policy.write_text("kernels:\n  - match: tpyo*\n    max_registers: 32\n")
@@ -252,46 +220,6 @@ def test_what_stands_before_a_verb_counts_behind_it() -> None:
         assert parser.parse_args(["history", *words.split()]).dataset == "a"
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (["scna", "x"], "scan"),
-        (["scan", "x", "--fromat", "json"], "--format"),
-        (["check", "x", "--kernl", "y"], "--kernel"),
-        (["check", "x", "--fail-on", "eror"], "error"),
-        (["compare", "x", "y"], "diff"),
-        (["check", "x", "--policy", "y"], "--config"),
-        (["advise", "x", "--fix"], "--try"),
-        (["scan", "x", "-o", "y"], "--format"),
-        (["scan", "x", "--sort", "smem"], "shared_bytes"),
-        (["baseline", "add", "x"], "write"),
-    ],
-)
-def test_what_was_perhaps_meant(words: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    err = capsys.readouterr().err
-    assert err.rstrip().endswith(f"did you mean {meant}?")
-    assert err.startswith("spillscan: " if words[0] not in commands.COMMANDS else f"spillscan {words[0]}: ")
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["check", "x", "--max-registers", "9"], "unknown option --max-registers; write --set max_registers=VALUE"),
-        (["history", "--label", "a"], "--label must follow its verb; write spillscan history audit --label"),
-        (["history", "--lable", "a"], "unknown option --lable; "),
-        (["check", "x", "--frobnicate"], "unknown option --frobnicate; see `spillscan check --help`"),
-    ],
-)
-def test_what_to_write_instead_of_an_option(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(words)
-    assert said in capsys.readouterr().err
-
-
 def test_synonyms_name_something() -> None:
     named = {*commands.COMMANDS, *(name.lstrip("-") for name in _options()), *(each.name for each in TRACEABLE)}
     verbs = {"audit", "query", "prune", "write"}
@@ -316,48 +244,6 @@ def test_options_are_few_and_one_name_is_one_thing() -> None:
     options = _options()
     assert len(options) <= MOST_OPTIONS, sorted(options)
     assert {name for name, dests in options.items() if len(dests) > 1} <= {"--output", "--try"}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("check", HEAD, "--set", "max_register=1"), "unknown key 'max_register'; did you mean max_registers?"),
-        (("check", HEAD, "--set", "max_registers"), "write max_registers=VALUE"),
-        (
-            ("check", HEAD, "--set", "max_registers=x"),
-            "--set: max_registers: expected a whole number ≥ 0 or none",
-        ),
-        (("scan", HEAD, "--with", "live,x"), "'x' must be one of live, code"),
-        (("sweep", "k.ptx", "--limits", "cap=1"), "--limits: 'cap=1' is not a register count; use 1 to 255: 64,96"),
-        (("size", HEAD, "--by", "gpu,arch"), "--by gpu cannot be combined with --base or other groups"),
-        (("history", "audit", HEAD, "--exclude", ">x", "--label", "a"), "'>x' is not a size"),
-    ],
-)
-def test_a_value_that_is_none_is_refused(words: tuple[object, ...], said: str) -> None:
-    result = run(*words)
-    assert result.returncode == 2
-    assert said in result.stderr.decode()
-
-
-def test_what_was_perhaps_meant_of_an_input() -> None:
-    head = str(FIXTURES / "demo" / "head.log")
-    for words, meant in (
-        (("scan", head, "-f", "jsn"), "did you mean json?"),
-        (("scan", head, "--arch", "sm_81"), "did you mean sm_80?"),
-        (("scan", head, "--kernel", "gmm"), "did you mean gemm?"),
-        (("scan", head, "--kernel", "gmm<8, true>"), "did you mean gemm?"),
-        (("explain", "spil"), "did you mean spill?"),
-        (("diff", "cupy==13.0.0", head), "pip download --no-deps cupy==13.0.0"),
-    ):
-        result = run(*words)
-        assert result.returncode == 2
-        assert meant in result.stderr.decode(), words
-
-
-def test_sort() -> None:
-    rows = run("scan", HEAD, "--sort", "registers", "--top", "5").stdout.decode().splitlines()[1:6]
-    registers = [int(next(word for word in row.split() if word.isdigit())) for row in rows]
-    assert registers == sorted(registers, reverse=True)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii"])

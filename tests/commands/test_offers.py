@@ -110,28 +110,6 @@ def test_a_red_check_shows_one_way_on_in_each_form(tmp_path: Path) -> None:
         assert "in place of launch bounds" in text or form == "html", form
 
 
-def test_a_kernel_with_arrays_is_shown(tmp_path: Path) -> None:
-    """What limits its blocks says nothing of the index that keeps an array in memory."""
-    shutil.copy(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass", tmp_path / "k.sass")
-    status, said = spillscan(tmp_path, "spillscan check k.sass --kernel local_array --fail-on note")
-    assert status == 1
-    (command,) = re.findall(r"^  next +(.*)", said, re.M)
-    assert command == "spillscan show local_array k.sass --arch sm_80"
-    assert "local arrays: 12 stores" in spillscan(tmp_path, command)[1]
-
-
-@pytest.mark.parametrize(
-    ("chosen", "named"),
-    [("--kernel calls_one --kernel pressed", ": pressed (sm_90a, in calls_one)"), ("--kernel calls_one", "")],
-)
-def test_a_kernel_whose_callees_spill_leads_to_them(chosen: str, named: str, tmp_path: Path) -> None:
-    shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
-    status, said = spillscan(tmp_path, f"spillscan check k.cubin.zst {chosen}")
-    assert status == 1
-    cause = f"  cause  functions that it calls spill{named}"
-    assert f"{cause}\n  next   spillscan show calls_one k.cubin.zst --arch sm_90a" in said
-
-
 @pytest.mark.parametrize("inputs", ["out lib/a.log", "out lib", "lib out/other.log"])
 def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path: Path) -> None:
     (tmp_path / "a.cu").touch()
@@ -142,13 +120,6 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
     run_file(tmp_path / "out" / RUN_FILE, known)
     said = spillscan(tmp_path, f"spillscan check {inputs}")[1]
     assert f"next   spillscan advise {inputs} --kernel" in said
-
-
-def test_callee_saved_registers_are_named(tmp_path: Path) -> None:
-    shutil.copy(FIXTURES / "binary" / "callees-c-13.5.cubin.zst", tmp_path / "k.cubin.zst")
-    said = spillscan(tmp_path, "spillscan check k.cubin.zst --kernel middle")[1]
-    assert "  cause  it saves callee-saved registers" in said
-    assert "  try    __forceinline__" in said
 
 
 def test_the_kernel_around_a_function_is_named(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-MEMORY = "512MB"
-"""Memory limit of a query, unless ``$SPILLSCAN_MEMORY`` sets another."""
+MEMORY = "320MB"
+"""Memory limit of DuckDB, unless ``$SPILLSCAN_MEMORY`` sets another; Python takes up to 150 MB more."""
 _MEMORY_VARIABLE = "SPILLSCAN_MEMORY"
 _SPILLED = "20GB"
 """Limit of what a query may spill to disk."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from tests.conftest import FIXTURES, sized
 from tests.history.dataset import planted
 from tests.history.dataset.support import command
 from tests.reporting import payload_of
+from tests.transcripts import replayed
 
 GEMM, SOFT = "_ZN2ns4gemmILi8EEEvPf", "_ZN2ns7softmaxIfEEvPT_"
 REGISTERS = (96, 96, None, 128, 128, 64, 64, 255)
@@ -182,36 +184,29 @@ def test_a_merge_changes_no_history(tmp_path: Path) -> None:
 # ---- the command --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_nights(place: Path) -> None:
     """Twelve builds: gemm trades registers for spills in the ninth, softmax gets better, a kernel is born spilling."""
-    place = tmp_path_factory.mktemp("nights") / "data"
     for at in range(12):
         kernels = [kernel("_Z4gemmv", 128 if at < 8 else 64, 0 if at < 8 else 520)]
         kernels += [kernel("_Z4gemmv", 128 if at < 8 else 64, 0 if at < 8 else 520, arch="sm_80")]
         kernels += [kernel("_Z7softmaxv", 48, 0 if at > 4 else 96), *([kernel("_Z4bornv", 32, 8)] if at > 9 else [])]
         kernels += [kernel("_Z4wentv", 16)] * (at < 3)
         put(place, f"b{at:02}", *kernels, time=f"2026-01-{at + 1:02}", commit=f"{at:040}")
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("nights") / "data"
+    write_nights(place)
     return place
 
 
 TRANSCRIPT = Path(__file__).parent / "history.txt"
-CALLS = ("", "--all", "--kernel gemm --arch sm_80 --top 3", "--metric registers", "-f markdown", "--launch *=256")
 
 
-def transcript(root: Path) -> str:
-    """Each call and its output."""
-    said = []
-    for call in CALLS:
-        done = command("history", "--dataset", root, *call.split())
-        said.append(f"$ spillscan history {call}\n{done.out}{done.err}[{done.status}]\n")
-    return "\n".join(said)
-
-
-def test_the_command_prints_as_recorded(nights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_as_recorded(nights: Path) -> None:
     """``python -m tests.history.dataset.test_history`` records it again."""
-    monkeypatch.setenv("COLUMNS", "120")
-    assert transcript(nights) == TRANSCRIPT.read_text(encoding="utf-8")
+    assert replayed(TRANSCRIPT, nights.parent) == TRANSCRIPT.read_text(encoding="utf-8")
 
 
 def test_registers_for_spills_are_one_row_of_json(nights: Path) -> None:
@@ -254,21 +249,7 @@ def test_a_regression_says_why(tmp_path: Path) -> None:
     assert row["why"] == "launch bounds 128 threads → 256 threads"
 
 
-def write() -> None:
-    """Record the transcript."""
-    import os
-    from tempfile import TemporaryDirectory
-
-    os.environ["COLUMNS"] = "120"
-    with TemporaryDirectory() as folder:
-
-        class Places:
-            @staticmethod
-            def mktemp(name: str) -> Path:
-                return Path(folder) / name
-
-        TRANSCRIPT.write_text(transcript(nights.__wrapped__(Places)), encoding="utf-8")  # type: ignore[attr-defined]
-
-
 if __name__ == "__main__":
-    write()
+    with TemporaryDirectory() as folder:
+        write_nights(Path(folder) / "data")
+        TRANSCRIPT.write_text(replayed(TRANSCRIPT, Path(folder)), encoding="utf-8")
