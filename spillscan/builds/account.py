@@ -124,13 +124,7 @@ def _calls(kept: str) -> Iterator[Call]:
     """Calls that ended, and those that only began."""
     for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
         with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
-            said = ast.literal_eval(file.read())
-            yield msgspec.convert({**said, "id": os.path.basename(path).removesuffix(".call")}, Call)
-    for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):
-        with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:
-            folder, *words = file.read().split("\0")[:-1]
-            number = os.path.basename(path).removesuffix(".began").rpartition("-")[2]
-            yield Call(id=f"{os.stat(path).st_mtime_ns}-{number}", command=tuple(words), folder=folder)
+            yield msgspec.convert(ast.literal_eval(file.read()), Call)
 
 
 def _stays(call: Call, left: set[str], new: Sequence[Call]) -> bool:

@@ -12,17 +12,15 @@ import select
 import signal
 import stat
 import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
 from itertools import pairwise
-from shlex import split
+from typing import Any
 
+from spillscan.builds.compilation import asks_for_report, split
 from spillscan.builds.pieces import pieces
-
-TYPE_CHECKING = False  # importing `typing` takes as long as everything else
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
 
 RUN = "SPILLSCAN_RUN"
 """Environment variable with the folder of a run's calls. The folder's name begins with the run's process id."""
@@ -34,15 +32,13 @@ FIGURES = re.compile(
     re.MULTILINE,
 )
 """Lines that ``-Xptxas -v`` adds."""
-_ASKS = re.compile(r"(?:^| )(?:--?res(?:ource)?-usage|(?:-Xptxas|--ptxas-options)[ =,]\S*?(?:-v|--verbose)\b)")
 _DRY_RUN = frozenset(("--dryrun", "-dryrun", "-#"))
 _OUTPUT_OPTIONS = frozenset(
     ("-o", "--output-file", "-odir", "--output-directory", "-MF", "--dependency-output", "-time", "--time")
 )
 _OPTIONS_FILES = ("-optf", "--options-file")
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
-_ELF = b"\x7fELF"
-_BINARY = (_ELF, b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
+_BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
 _SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
 _LARGEST_BYTES = 64 << 20
 _MOST_ANCESTORS, _MOST_WORDS = 64, 16
@@ -50,26 +46,26 @@ _MOST_ANCESTORS, _MOST_WORDS = 64, 16
 
 def main(command: Sequence[str]) -> int:
     """Run ``command`` as its caller would; returns its exit status."""
-    folder = os.environ.pop(RUN, "")
-    began = os.path.join(folder, f"{os.getpid()}.began")
+    kept = os.environ.pop(RUN, "")
+    words, texts = _words(command)
+    call: dict[str, Any] = {"began_ns": time.time_ns(), "command": words, "folder": os.getcwd()}
+    call["ancestors"] = list(_ancestors(kept))
+    place = os.path.join(kept, f"{call['began_ns']}-{os.getpid()}.call")
     try:
-        started = os.stat(began).st_mtime_ns
-        key = os.path.join(folder, f"{started}-{os.getpid()}")
-        os.rename(began, f"{key}.began")
+        _store(call, place)
+        started = os.stat(place).st_mtime_ns
     except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
-    words, texts = _words(command)
-    call: dict[str, Any] = {"command": words, "folder": os.getcwd(), "ancestors": list(_ancestors(folder))}
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
-    program, headers = behind_scripts(os.path.realpath(command[0])), f"{key}.headers"
+    program, headers = behind_scripts(os.path.realpath(command[0])), f"{place}.headers"
     lists = {"SUNPRO_DEPENDENCIES": headers, "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers}
-    real = os.path.basename(program).startswith("nvcc") and _starts_with(program, _ELF)  # a cache must not see them
-    if is_nvcc and real and os.environ.keys().isdisjoint(lists):
+    is_real = os.path.basename(program).startswith("nvcc") and _kind(program) == "binary"  # a cache must not see them
+    if is_nvcc and is_real and os.environ.keys().isdisjoint(lists):
         os.environ.update(lists)
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
     status, report = _ran([command[0], *adds, *command[1:]])
     with suppress(BrokenPipeError):
-        sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not _ASKS.search(" ".join(words)) else report)
+        sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
     call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(headers, program)
@@ -77,11 +73,14 @@ def main(command: Sequence[str]) -> int:
     call["files"] |= {os.path.abspath(path): digest(path, started) for path in read or ()}
     call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
     with suppress(OSError):
-        with open(f"{key}.part", "w", encoding="ascii") as file:
-            file.write(ascii(call))
-        os.rename(f"{key}.part", f"{key}.call")
-        os.unlink(f"{key}.began")
+        _store(call, place)
     return status if status >= 0 else _die_of(-status)
+
+
+def _store(call: dict[str, Any], place: str) -> None:
+    with open(f"{place}.part", "w", encoding="ascii") as file:
+        file.write(ascii(call))
+    os.rename(f"{place}.part", place)
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ def main(command: Sequence[str]) -> int:
 
 def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
     """Words of a command with environment variables and options files expanded, and the paths of these files."""
-    before, after = (_split(os.environ.get(name, "")) for name in FLAGS)
+    before, after = (split(os.environ.get(name, "")) for name in FLAGS)
     texts = set[str]()
     return [command[0], *_expanded([*before, *command[1:], *after], texts)], texts
 
@@ -109,13 +108,7 @@ def _expanded(words: Iterable[str], texts: set[str]) -> Iterator[str]:
         if not files:
             yield from named
         for file in files:
-            yield from _expanded(_split(_text(file)), texts)
-
-
-def _split(text: str) -> list[str]:
-    with suppress(ValueError):  # an unclosed quote
-        return split(text)
-    return text.split()
+            yield from _expanded(split(_text(file)), texts)
 
 
 def _text(path: str) -> str:
@@ -146,22 +139,17 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
 
 
 def _kind(path: str) -> str:
-    """``text`` or ``binary``; empty if ``path`` is not a regular file."""
+    """``text`` or ``binary``; empty if ``path`` is not a readable regular file."""
     with suppress(OSError, ValueError):
         if stat.S_ISREG(os.stat(path).st_mode):
-            return "binary" if _starts_with(path, *_BINARY) else "text"
+            with open(path, "rb") as file:
+                return "binary" if file.read(8).startswith(_BINARY) else "text"
     return ""
-
-
-def _starts_with(path: str, *beginnings: bytes) -> bool:
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(8).startswith(beginnings)
-    return False
 
 
 def _is_later(path: str, started: int) -> bool:
     with suppress(OSError):
-        return os.stat(path).st_ctime_ns > started  # equal means before: file times are coarse
+        return os.stat(path).st_ctime_ns >= started  # file times are coarse; starting Python takes longer than a tick
     return False
 
 
@@ -212,7 +200,7 @@ def behind_scripts(path: str) -> str:
 
     nvcc locates its toolkit relative to the name by which it is called.
     """
-    found = None if _starts_with(path, _ELF) else _EXEC.match(_text(path))
+    found = _EXEC.match(_text(path)) if _kind(path) == "text" else None
     return os.path.realpath(found[1]) if found else path
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from spillscan.builds import tree
 from spillscan.output.errors import InputError
 
-FORMAT = "spillscan build 4"
+FORMAT = "spillscan build 5"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
 _ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+\w?|\b(?:native|all-major)\b|(?<==)all\b")
 _LONGEST_NAME = 60
@@ -28,8 +28,7 @@ _LONGEST_NAME = 60
 class Call(Struct, frozen=True, kw_only=True):
     """One compiler call."""
 
-    id: str
-    """Unique id: start time in ns and process id."""
+    began_ns: int
     command: tuple[str, ...]
     """Words of the command, with environment variables and options files expanded."""
     folder: str
@@ -52,11 +51,6 @@ class Call(Struct, frozen=True, kw_only=True):
     """Exit status; negative: the signal that ended it; ``None``: it never ended."""
     report: str = ""
     """Standard error of the compiler."""
-
-    @property
-    def began_ns(self) -> int:
-        """Start time in ns."""
-        return int(self.id.partition("-")[0])
 
     @property
     def source(self) -> str:

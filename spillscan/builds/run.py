@@ -32,12 +32,11 @@ _START = (
     f"import sys; sys.path.append({_TOP!r}); from spillscan.builds.launcher import main; sys.exit(main(sys.argv[1:]))"
 )
 _SCRIPT = f"""#!/bin/sh
-SET
+case "$0" in */launch) ;; *) set -- TARGET "$@" ;; esac
 case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; esac
-printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
 exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
 """
-"""Launcher script; it leaves a trace before Python starts. ``SET`` inserts the compiler if the words lack it."""
+"""Launcher script. As ``nvcc`` it inserts the compiler, ``TARGET``; as ``launch`` it gets it in its words."""
 
 
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:
@@ -147,16 +146,13 @@ def _front(real: str) -> str:
         for place, files in ((front, os.path.dirname(tools)), (os.path.join(front, "bin"), tools)):
             for name in {*os.listdir(files)} - {"nvcc", "bin", *os.listdir(place)}:
                 os.symlink(os.path.join(files, name), os.path.join(place, name))
-    _write_script(os.path.join(front, "bin", "nvcc"), f'set -- {shlex.quote(target)} "$@"', os.stat(target).st_mtime)
-    _write_script(os.path.join(front, "launch"), ":", 0)
+    script, seconds = _SCRIPT.replace("TARGET", shlex.quote(target)), os.stat(target).st_mtime
+    for path in (os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")):
+        if not os.path.exists(path):
+            draft = f"{path}.{os.getpid()}"
+            with open(draft, "w", encoding="utf-8") as file:
+                file.write(script)
+            os.chmod(draft, 0o755)
+            os.utime(draft, (seconds, seconds))
+            os.replace(draft, path)
     return front
-
-
-def _write_script(path: str, setting: str, seconds: float) -> None:
-    if not os.path.exists(path):
-        draft = f"{path}.{os.getpid()}"
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(_SCRIPT.replace("SET", setting))
-        os.chmod(draft, 0o755)
-        os.utime(draft, (seconds, seconds))
-        os.replace(draft, path)

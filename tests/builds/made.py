@@ -11,7 +11,7 @@ from spillscan.builds.record import BuildRecord, Call, Run, encoded
 
 def call(folder: Path, command: Sequence[str], **more: Any) -> Call:
     """A call that ended well, unless ``more`` says else."""
-    return Call(**{"id": "1-1", "command": tuple(command), "folder": str(folder), "status": 0, "headers": True, **more})
+    return Call(**{"began_ns": 1, "command": tuple(command), "folder": str(folder), "status": 0, "headers": True, **more})
 
 
 def run_file(path: Path, *calls: Call, **more: Any) -> Path:

@@ -47,7 +47,7 @@ def test_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         call(
             tmp_path,
             words,
-            id=f"{n}-1",
+            began_ns=n,
             status=status,
             sources=[each for each in words if each == "a.cu"],
             wrote=[each for each in words if each.endswith(".o") and status == 0],
@@ -117,7 +117,7 @@ def test_outputs(
 
 def test_reports_of_good_calls_count(tmp_path: Path) -> None:
     good = call(tmp_path, WORDS, sources=("a.cu",), report=REPORT)
-    bad = call(tmp_path, OTHER_OUTPUT, id="2-1", status=1, report=REPORT)
+    bad = call(tmp_path, OTHER_OUTPUT, began_ns=2, status=1, report=REPORT)
     build = scan(run_file(tmp_path / "any name.json", good, bad))
     assert len(build.kernels) == len(scan(FIXTURES / "ptxas" / "plain-13.5.log").kernels) > 0
     for kernel in build.kernels:
@@ -163,7 +163,7 @@ def test_a_run_file_survives_its_text() -> None:
     build = BuildRecord(
         runs=(Run(command=("make",), folder="/b", status=2),),
         watched=("/b", "/\udcff"),  # a name that is no UTF-8
-        calls=(made, Call(id="2-1", command=("nvcc",), folder="/b")),
+        calls=(made, Call(began_ns=2, command=("nvcc",), folder="/b")),
     )
     assert decoded(encoded(build).encode(), "r.json") == build
     assert decoded(json.dumps(json.loads(encoded(build)), indent=2).encode(), "r.json") == build
@@ -173,8 +173,8 @@ def test_a_run_file_survives_its_text() -> None:
     ("text", "message"),
     [
         ('{"format":"spillscan build 3","command":[]}', "is a run file of another release"),
-        ('{"format":"spillscan build 4","calls":[{}]}', "is a damaged run file"),
-        ('{"format":"spillscan build 4","calls":', "is a damaged run file"),
+        ('{"format":"spillscan build 5","calls":[{}]}', "is a damaged run file"),
+        ('{"format":"spillscan build 5","calls":', "is a damaged run file"),
     ],
 )
 def test_a_run_file_that_is_none(text: str, message: str) -> None:

@@ -31,7 +31,7 @@ def test_configure_steps(line: str, tmp_path: Path) -> None:
     for began, well in ((ended, True), (ended + 1, False)):
         step = (place, *line.split())
         call = Call(
-            id=f"{began}-1", command=("nvcc", "conftest.cu"), folder=place, ancestors=(("/", "sh"), step, outer)
+            began_ns=began, command=("nvcc", "conftest.cu"), folder=place, ancestors=(("/", "sh"), step, outer)
         )
         assert checks.is_check(call) is (well and ROWS["steps"][line])
 
@@ -50,7 +50,7 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     texts, binaries = ("a.cu", "b.cu", "opts", "a.d"), ("old.o", "new.o")
     for name in (*texts, *binaries):
         (tmp_path / name).write_bytes(code if name in binaries else b"x")
-    started = max((tmp_path / name).stat().st_ctime_ns for name in (*texts, *binaries))
+    started = max((tmp_path / name).stat().st_ctime_ns for name in (*texts, *binaries)) + 1
     digest, none = hashlib.sha256(b"x").hexdigest(), {"sources": [], "files": {}, "wrote": [], "pieces": []}
 
     def noted(line: str, *, compiled: bool = True) -> dict[str, Any]:
