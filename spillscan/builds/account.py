@@ -125,6 +125,10 @@ def _calls(kept: str) -> Iterator[Call]:
     for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
         with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
             yield msgspec.convert(ast.literal_eval(file.read()), Call)
+    for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):  # killed before Python started
+        with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:
+            folder, *words = file.read().split("\0")[:-1]
+            yield Call(began_ns=os.stat(path).st_mtime_ns, command=tuple(words), folder=folder)
 
 
 def _stays(call: Call, left: set[str], new: Sequence[Call]) -> bool:

@@ -54,6 +54,7 @@ def main(command: Sequence[str]) -> int:
     try:
         _store(call, place)
         started = os.stat(place).st_mtime_ns
+        os.unlink(os.path.join(kept, f"{os.getpid()}.began"))
     except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")

@@ -34,9 +34,10 @@ _START = (
 _SCRIPT = f"""#!/bin/sh
 case "$0" in */launch) ;; *) set -- TARGET "$@" ;; esac
 case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; esac
+printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
 exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
 """
-"""Launcher script. As ``nvcc`` it inserts the compiler, ``TARGET``; as ``launch`` it gets it in its words."""
+"""Launcher script; it leaves a trace before Python starts. As ``nvcc`` it inserts the compiler, ``TARGET``; as ``launch`` it gets it in its words."""
 
 
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:

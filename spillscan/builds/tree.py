@@ -30,16 +30,13 @@ def shown(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-def entry_of(path: str) -> Entry | None:
-    """Inode, ctime and size of a file; ``None`` if there is none."""
+def entry_of(path: str, *, follow: bool = True) -> Entry | None:
+    """Inode, ctime and size of a file, or of a link that is not to be followed; ``None`` if there is none."""
     with suppress(OSError, ValueError):
-        status = os.stat(path)
-        return _entry(status) if stat.S_ISREG(status.st_mode) else None
+        status = os.stat(path, follow_symlinks=follow)
+        if stat.S_ISREG(status.st_mode) or not follow:
+            return status.st_ino, status.st_ctime_ns, status.st_size
     return None
-
-
-def _entry(status: os.stat_result) -> Entry:
-    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 class Watched:
@@ -81,17 +78,15 @@ class Watched:
             if (folder := waiting.pop()) in entered:
                 continue
             entered.add(folder)
-            for each in _entries(folder):
-                with suppress(OSError):  # deleted meanwhile
+            with suppress(OSError), os.scandir(folder) as entries:
+                for each in entries:
                     path = each.path
                     if each.is_symlink():
-                        found[path] = _entry(each.stat(follow_symlinks=False))
+                        found[path] = entry_of(path, follow=False) or (0, 0, 0)
                         path = os.path.realpath(path)
-                        if not self.allows(os.path.dirname(path)):
-                            continue
-                    if each.is_file():
-                        found[path] = _entry(each.stat())
-                    elif each.is_dir() and folder not in self._shallow and self.allows(path):
+                    if entry := entry_of(path):
+                        found[path] = entry
+                    elif each.name not in _NOT_ENTERED and folder not in self._shallow and self.allows(path):
                         waiting.append(path)
         return found
 
@@ -111,9 +106,3 @@ class Watched:
             return os.stat(path).st_ctime_ns >= since_ns or (above not in (top, path) and is_later(above, top))
 
         return {path for top in tops for path in self.files([top]) if os.path.isfile(path) and is_later(path, top)}
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return [each for each in entries if each.name not in _NOT_ENTERED]
-    return []

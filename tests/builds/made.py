@@ -11,7 +11,8 @@ from spillscan.builds.record import BuildRecord, Call, Run, encoded
 
 def call(folder: Path, command: Sequence[str], **more: Any) -> Call:
     """A call that ended well, unless ``more`` says else."""
-    return Call(**{"began_ns": 1, "command": tuple(command), "folder": str(folder), "status": 0, "headers": True, **more})
+    known = {"began_ns": 1, "command": tuple(command), "folder": str(folder), "status": 0, "headers": True}
+    return Call(**{**known, **more})
 
 
 def run_file(path: Path, *calls: Call, **more: Any) -> Path:

@@ -30,9 +30,7 @@ def test_configure_steps(line: str, tmp_path: Path) -> None:
     place, outer = str(tmp_path), ("/", "cmake", ".")
     for began, well in ((ended, True), (ended + 1, False)):
         step = (place, *line.split())
-        call = Call(
-            began_ns=began, command=("nvcc", "conftest.cu"), folder=place, ancestors=(("/", "sh"), step, outer)
-        )
+        call = Call(began_ns=began, command=("nvcc", "conftest.cu"), folder=place, ancestors=(("/", "sh"), step, outer))
         assert checks.is_check(call) is (well and ROWS["steps"][line])
 
 
