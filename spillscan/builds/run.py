@@ -37,7 +37,8 @@ case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; es
 printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
 exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
 """
-"""Launcher script; it leaves a trace before Python starts. As ``nvcc`` it inserts the compiler, ``TARGET``; as ``launch`` it gets it in its words."""
+"""Launcher script; it leaves a trace before Python starts. As ``nvcc`` it adds the compiler, ``TARGET``; the words of
+``launch`` begin with one."""
 
 
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:
