@@ -33,7 +33,9 @@ def pieces(path: str) -> tuple[str, ...]:
                 return (sha256(data).hexdigest(),)
             found, end = set[str](), 0
             stored = list(_stored(file.fileno(), len(data)))
-            begins = (code.start() for form in (_CUBIN, _FATBIN) for each in stored for code in form.finditer(data, *each))
+            begins = (
+                code.start() for form in (_CUBIN, _FATBIN) for each in stored for code in form.finditer(data, *each)
+            )
             for begin in sorted(begins):
                 if begin >= end:
                     end = begin + _size(data[begin : begin + 64].ljust(64, b"\0"))
