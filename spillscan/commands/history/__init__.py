@@ -20,6 +20,7 @@ from spillscan.history.dataset.records import KeptBuild, date_in
 from spillscan.history.dataset.regressions import Row, occurrences, reasons, rows
 from spillscan.model.metrics import TRACEABLE, TRACKED, find_metric, rank
 from spillscan.naming import Names
+from spillscan.output.markdown import code
 from spillscan.output.nouns import count
 from spillscan.output.terminal import Style, spark
 from spillscan.reports.groups import archs_cell
@@ -156,11 +157,14 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
         key = row.worst.series.kernel.named_by
         return names.of(key) if row.names == 1 else f"{names.base(key)} ({count(row.names, 'kernel')})"
 
+    def archs(row: Row) -> str:
+        return archs_cell(row.archs)
+
     return [
         Column("kernel", None, name, left=True),
         Column(None, "symbol", lambda row: row.worst.series.kernel.key.symbol),
         Column(None, "name", lambda row: row.worst.series.kernel.name),
-        Column("arch", "archs", lambda row: list(row.archs), True, text=lambda row: archs_cell(row.archs)),
+        Column("arch", "archs", lambda row: list(row.archs), True, text=archs, marked=lambda row: code(archs(row))),
         Column(None, "kernels", lambda row: row.kernels),
         Column("trend", "trend", _trend, left=True, text=lambda row: sparkline(_trend(row))),
         Column(None, "state", lambda row: row.worst.state),
