@@ -29,6 +29,8 @@ class Unit(NamedTuple):
     """nvcc and its arguments; empty for PTX."""
     folder: str = ""
     """Folder in which the command runs; empty: the current one."""
+    object: str = ""
+    """What a recorded command wrote, relative to the current folder; else empty."""
 
     @property
     def is_ptx(self) -> bool:
@@ -78,7 +80,7 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     if not chosen:
         wanted = " or ".join(globs) or "a kernel"
         raise InputError(f"no compilation in {path} is known to contain {wanted}", "pass its nvcc command, quoted")
-    return [Unit(each.source, _nvcc(each.command), each.folder) for each in chosen]
+    return [Unit(each.source, _nvcc(each.command), each.folder, each.object) for each in chosen]
 
 
 def _of_words(words: Sequence[str]) -> Unit:

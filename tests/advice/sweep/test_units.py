@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from spillscan import scan
+from spillscan.advice.sweep.trials import _module
 from spillscan.advice.sweep.units import Unit, units
 from spillscan.builds.record import Call
 from spillscan.output.errors import SpillscanError
@@ -49,7 +54,19 @@ def test_recorded_commands(glob: str, chosen: str, why: str, tmp_path: Path, mon
     else:
         words = f"/cuda/bin/nvcc -Iinc -c {chosen}.cu -o {chosen}.o"
         found = units("a run", [glob])
-        assert found == [Unit(f"build/{chosen}.cu", tuple(words.split()), str(tmp_path / "build"))]
+        assert found == [Unit(f"build/{chosen}.cu", tuple(words.split()), str(tmp_path / "build"), f"build/{chosen}.o")]
+
+
+@pytest.mark.parametrize("configuration", ["Debug", "Release"])
+def test_the_call_whose_object_holds_the_kernel_is_tried(
+    configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = _call(tmp_path, "one", "first")
+    run_file(Path("a run"), *(replace(call, wrote=(f"{name}/one.o",)) for name in ("Debug", "Release")))
+    (kernel,) = (each for each in scan("a run").kernels if each.key.unit == f"{configuration}/one.o")
+    workshop: Any = SimpleNamespace(modules=lambda unit, _: [SimpleNamespace(unit=unit, kernels=[kernel.key.symbol])])
+    assert _module(kernel, "a run", workshop).unit.object == f"{configuration}/one.o"
 
 
 def _call(folder: Path, name: str, kernel: str) -> Call:
