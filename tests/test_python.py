@@ -41,7 +41,7 @@ def test_the_examples_run(folder: Path) -> None:
 def test_the_document_lists_the_names_and_what_they_have() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     named: dict[str, str] = {}
-    for names, about in re.findall(r"^\| (`.*?) \| (.*) \|$", text[text.index("## The names") :], re.M):
+    for names, about in re.findall(r"^\| (`.*?) \| (.*) \|$", text[text.index("## Names") :], re.M):
         named |= dict.fromkeys(re.findall(r"`(\w+)", names), about)
     assert set(named) == set(spillscan.__all__)
     for name, about in named.items():

@@ -36,7 +36,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "read": {
         "scan": "table of the kernels in build logs or binaries",
         "show": "spill map of one kernel",
-        "advise": "what to fix first: line, cause, fix and command for each family",
+        "advise": "rank spilling kernels by cost, with line, cause and fix",
         "size": "size of binaries by arch, kind, kernel, family, file",
         "profile": "compare Nsight Compute measurements with a build",
     },
@@ -195,7 +195,7 @@ def build_parser(only: str | None = None) -> Parser:
         usage="spillscan COMMAND ...",
         description="Finds register spills and regressions in builds of CUDA kernels.\n"
         "First: `spillscan scan build.log`, then `spillscan advise build.log`.",
-        epilog="`spillscan COMMAND --help` describes one; `spillscan --version`.\n"
+        epilog="`spillscan COMMAND --help` describes a command; `spillscan --version`.\n"
         "Exit status: 0 clean, 1 findings, 2 incomplete input or usage error.",
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")

@@ -29,7 +29,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "pass a log file or a folder of logs, or pipe a log to standard input")
 
 
-LEFT = f"{RUN_FILE} where `spillscan run` left it"
+LEFT = f"{RUN_FILE} as written by `spillscan run`"
 
 
 def inputs_or_left(inputs: Sequence[str]) -> list[str]:

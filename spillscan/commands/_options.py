@@ -229,7 +229,7 @@ def _names(known: Sequence[Metric]) -> list[str]:
 
 def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:
     """Add --by and --base for sums in nested groups; ``more`` is appended to the help of the levels."""
-    about = f"groups, and groups in these (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
+    about = f"groups, nested in this order (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
     about = "an older input: show how much each group grew, largest change first"
     words(parser, "--base", "INPUT", about)

@@ -1,7 +1,7 @@
 """Rank the kernels of a build by spill cost, and suggest a fix for each.
 
 Spill cost is bytes multiplied by 10 for each enclosing loop. A `fix` was compiled or follows from the metrics; a `try`
-is an estimate that --try compiles. Kernels that only occupancy limits come last.
+is an estimate that --try compiles. Kernels without spills come last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMED = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    _options.words(parser, "--measured", "FILE", "CSV of ncu; rank by the time that spills take")
+    _options.words(parser, "--measured", "FILE", "ncu CSV; rank by time spent on spills")
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
     _policy.add_file(parser)

@@ -62,11 +62,11 @@ def _select(launches: Sequence[Matched], arches: Sequence[str], globs: Sequence[
     for option, wanted in (("--arch", arches), ("--kernel", globs)):
         found = {one: [each for each in launches if _selected(each, option, one)] for one in wanted}
         if missing := next((one for one in wanted if not found[one]), None):
-            raise InputError(f"no launch matches {option} {missing!r}", "the profile has others")
+            raise InputError(f"no launch matches {option} {missing!r}", "leave the option out to list all launches")
         if wanted:
             kept = [each for each in kept if any(each in those for those in found.values())]
     if not kept:
-        raise InputError("no launch matches both --arch and --kernel", "the profile has others")
+        raise InputError("no launch matches both --arch and --kernel", "leave the option out to list all launches")
     return kept
 
 

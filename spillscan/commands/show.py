@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
-            f"{given} is not a binary or SASS disassembly",
+            f"{given} is neither a binary nor SASS disassembly",
             "pass an object file, a library, or cuobjdump -sass",
         )
     names = Names([kernel.named_by for kernel in build.kernels])
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             code_shown = Code(texts[id(kernel)])
             say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
         elif source and kernel.caller:
-            say([f"  its machine code is in that of {printable(names.of(kernel.caller))}; show that kernel"])
+            say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:
             say(["  its machine code cannot be read again; pass the binary itself (sm_75 or later)"])
     _issues.report_issues(build.issues)

@@ -79,7 +79,7 @@ def static_shared(kernel: Kernel) -> int | None:
 
 
 _COUNTED = "as reported by the compiler; each instruction counted once"
-_TREE = "of a kernel and of its callees together, bytes per thread, if the input shows callees"
+_TREE = "of a kernel and its callees, bytes per thread, if the input lists the callees"
 _TEXTS = {
     "registers": ("registers", "32-bit registers per thread"),
     "stack_bytes": ("stack", "stack frame, bytes per thread; a stack frame alone is not a spill"),
@@ -107,7 +107,7 @@ _TEXTS = {
     "footprint_bytes": ("GPU memory", "local memory that the stack reserves on the whole GPU"),
     "dynamic_shared_bytes": (
         "dynamic shared",
-        "dynamic shared memory, bytes per block, if the compiler wrote it next to the code",
+        "dynamic shared memory, bytes per block, if the compiler's metadata has it",
     ),
     "compile_ms": (
         "compile time",

@@ -94,7 +94,7 @@ def parse_launch(text: str) -> tuple[str, Launch]:
     if not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
         raise UsageError(f"{text!r} is not a launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
     if not 1 <= int(threads) <= 1024:
-        raise UsageError(f"{text!r} asks for {threads} threads per block", "a block has 1 to 1,024 threads")
+        raise UsageError(f"{text!r} sets {threads} threads per block", "a block has 1 to 1,024 threads")
     shared = {"dynamic_shared_bytes": int(dynamic)} if dynamic else {}
     return pattern, launch(source, threads_per_block=int(threads), **shared)
 

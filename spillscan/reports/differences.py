@@ -118,7 +118,7 @@ def _counts(report: Report) -> str:
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     paired = sum(change.state != "removed" for change in report.changes)
     same = len(report.build.kernels) - paired - unknown
-    said = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
+    said = [*pairings.counts(report.changes), f"{same:,} with the same metrics"]
     return ", ".join([*said, f"{unknown:,} unknown"] if unknown else said)
 
 
@@ -352,7 +352,7 @@ def _color(metric: Delta) -> str:
 def brief(kernel: Kernel) -> str:
     """``40 registers, spills 8 B``: a kernel that only one build has."""
     usage = kernel.usage
-    registers = f"{usage.registers} registers" if usage.registers is not None else "registers not said"
+    registers = f"{usage.registers} registers" if usage.registers is not None else "registers unknown"
     return registers + (f", spills {sum(kernel.spills):,} B" if kernel.spills and any(kernel.spills) else "")
 
 

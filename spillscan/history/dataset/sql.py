@@ -243,7 +243,7 @@ def _within(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
 
 def _unreadable(error: BaseException) -> InputError:
     reason = printable(" ".join(str(error).split()))
-    hint = "`spillscan history verify` lists the damage; if a build was audited meanwhile, ask again"
+    hint = "`spillscan history verify` lists the damage; if an audit ran meanwhile, repeat the query"
     return InputError(f"the dataset cannot be read: {reason}", hint)
 
 

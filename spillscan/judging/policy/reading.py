@@ -113,7 +113,7 @@ def _override(entry: file.KernelEntry, node: Node) -> Override:
     nodes: Any = node.value
     chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
-        raise node.error("this entry of kernels selects nothing", "set match, arch or unit")
+        raise node.error("this entry of `kernels` selects no kernel", "set match, arch or unit")
     if not {*file.LIMITS, "severity", "launch"} & nodes.keys():
         raise node.error("this entry sets nothing", f"set launch, severity, or a limit: {', '.join(file.LIMITS)}")
     settings = _settings(entry, node)

@@ -21,7 +21,7 @@ def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     if unfit is not None:
         asked, threads, owned = unfit
         groups = threads // WARPGROUP
-        text = f"deadlocks: setmaxnreg asks for {asked:,} registers per thread, summed over {groups} warpgroups"
+        text = f"deadlocks: setmaxnreg requests {asked:,} registers per thread, summed over {groups} warpgroups"
         yield Found(f"{text}; its block has {owned:,}")
 
 

@@ -180,7 +180,7 @@ def ends_as_zip(window: Window) -> bool:
 
 
 _STORED, _DEFLATED = 0, 8
-_UNLISTED = "a member is missing in the archive's directory"
+_UNLISTED = "a member is missing from the archive's directory"
 
 
 def _zip(window: Window, budget: Budget) -> Iterator[Entry]:

@@ -95,7 +95,7 @@ class Elf:
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(f"ELF section {names} of {count} should hold their names", window.start)
+            raise DamageError(f"ELF section {names} of {count} should contain their names", window.start)
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:

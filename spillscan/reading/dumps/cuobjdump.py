@@ -160,7 +160,7 @@ class Dump:
         assert self._code
         code = self._code
         self._done(code)
-        message = f"the listing of {code.symbol} is truncated: its figures are too low"
+        message = f"the listing of {code.symbol} is truncated: its values are too low"
         self._ready.append(self.account.truncated(message, self._line, code.symbol))
 
     def _lost_head(self, message: str) -> None:

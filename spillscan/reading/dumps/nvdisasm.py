@@ -157,7 +157,7 @@ class Disassembly:
                 f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
             )
         if not code.opcodes or not known.issuperset(self._ends):
-            message = f"the listing of {code.symbol} is truncated: its figures are too low"
+            message = f"the listing of {code.symbol} is truncated: its values are too low"
             self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
         if code.opcodes:
             self.account.functions += 1

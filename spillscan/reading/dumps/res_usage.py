@@ -79,7 +79,7 @@ class ResourceUsage:
         yield from account.summary()
 
     def _without_figures(self, symbol: str, line: int) -> Issue:
-        return self.account.truncated(f"the figures of {symbol} are missing", line)  # or belong to the next
+        return self.account.truncated(f"the values of {symbol} are missing", line)  # or belong to the next
 
     def _function(self, symbol: str, member: Member, text: bytes, line: int, *, pasted: bool) -> FunctionUsage:
         """Usage of one function; ``pasted``: no title precedes its lines."""

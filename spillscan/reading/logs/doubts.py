@@ -125,7 +125,7 @@ def demand_times(runs: list[Run], pending: list[PendingKernel], seen: Seen, end_
     untimed: dict[int, bool] = {}  # whether the first kernel of a section has none
     for line, section, milliseconds in entries:
         if untimed.setdefault(id(section), milliseconds is None) is not (milliseconds is None):
-            what = "kernels of one compiler's run lack compile times that others have: lines are missing"
+            what = "some kernels of a compiler run have no compile time: lines are missing"
             issues.add_missing(what, line)
             return
 

@@ -51,7 +51,7 @@ MISTAKES = [
     ("severity: [spill]\n", "1: severity: expected a mapping, got a list"),
     ("kernels: {match: a}\n", "1: kernels: expected a list"),
     ("kernels:\n- gemm\n", "2: kernels: expected a mapping, got 'gemm'"),
-    ("kernels:\n- max_registers: 3\n", "2: this entry of kernels selects nothing; set match, arch or unit"),
+    ("kernels:\n- max_registers: 3\n", "2: this entry of `kernels` selects no kernel; set match, arch or unit"),
     ("kernels:\n\n- match: a\n", "3: this entry sets nothing; set launch, severity, or a limit"),
     ("kernels:\n- {match: [], max_registers: 1}\n", "2: match: expected a word or a list"),
     ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(': regular expressions are not supported"),

@@ -87,7 +87,7 @@ def test_roles_fit_into_their_block(
     else:
         asked, held = asked_and_held
         ((message, _),) = said
-        assert message.startswith(f"deadlocks: setmaxnreg asks for {asked} registers per thread")
+        assert message.startswith(f"deadlocks: setmaxnreg requests {asked} registers per thread")
         assert f"over {threads // 128} warpgroups; its block has {held}" in message
         assert measure == {"missing": asked - held}
 

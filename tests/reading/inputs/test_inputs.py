@@ -160,7 +160,7 @@ def test_a_report_in_the_folder_of_its_inputs_is_left_out(tmp_path: Path) -> Non
     assert second.stdout == first.stdout
     assert second.returncode == first.returncode == 1
     assert (
-        f"{tmp_path}/spillscan.json is a report of {tmp_path}/build.log, which is an input itself".encode()
+        f"{tmp_path}/spillscan.json is a report of {tmp_path}/build.log, which is also an input".encode()
         in second.stderr
     )
     alone = run("check", "build.log", "-f", f"json:{tmp_path}/spillscan.json", cwd=tmp_path)

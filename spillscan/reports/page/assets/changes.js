@@ -52,7 +52,7 @@
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
     const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
-    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same metrics`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} not fully reported by one build`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
