@@ -50,8 +50,8 @@ _KEYS = {
     "carveout_percent": "preferred shared memory, percent of the SM's maximum",
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (9.0 and later)",
-    "min_blocks_per_sm": "blocks to reach: prints the dynamic shared memory available to each",
-    "stack_bytes": "stack per thread: prints the GPU memory it reserves",
+    "min_blocks_per_sm": "blocks to reach (prints the dynamic shared memory available to each)",
+    "stack_bytes": "stack per thread (prints the GPU memory it reserves)",
     "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
     "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
 }

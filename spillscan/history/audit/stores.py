@@ -213,9 +213,9 @@ def _asked(action: Callable[[], T], uri: str) -> T:
     except SpillscanError:
         raise
     except FileNotFoundError as error:
-        raise InputError(f"cannot fetch {uri}: the store did not return it", "run the command again to retry") from error
+        raise InputError(f"cannot fetch {uri}: the store did not return it", "retry with the same command") from error
     except Exception as error:
-        raise InputError(f"cannot fetch {uri}: {reason_of(error)}", "run the command again to retry") from error
+        raise InputError(f"cannot fetch {uri}: {reason_of(error)}", "retry with the same command") from error
 
 
 def reason_of(error: Exception) -> str:

@@ -240,7 +240,7 @@ class Budget:
             what = f"it contains more than {count(self.limits.members, 'member')}"
             raise LimitError(what, "members", offset)
         if depth > self.limits.depth:
-            what = f"containers are nested deeper than {self.limits.depth}"
+            what = f"containers nest deeper than {self.limits.depth}"
             raise LimitError(what, "nesting", offset)
 
     def _room(self, stored: int) -> int:

@@ -326,7 +326,7 @@ class Listing:
         if arch is not None and arch.isprintable():  # otherwise the instruction size is unknown
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
         if self.disordered or found not in right:
-            message = f"the listing of {self.symbol} is damaged: it has {found} instructions up to {self.last_address:#x}"
+            message = f"the listing of {self.symbol} is damaged ({found} instructions up to {self.last_address:#x})"
             yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
 
     def _role(self) -> Role:
