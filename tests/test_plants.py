@@ -110,11 +110,11 @@ PLANTS = (
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
           NOTE + "unrecorded-kernels::not recorded: 3 kernels (sums (sm_80), relax (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,
-          NOTE + "removed-kernels::gone from units that were compiled again: 1 kernel (relax (sm_90))"),
+          NOTE + "removed-kernels::removed from recompiled units: 1 kernel (relax (sm_90))"),
     Plant("failed compilation", "kernels.cu", "keep(values, tile, p)", "oops(values, tile, p)", 2,
           'kernels.cu(2): error: identifier "oops" is undefined', last="Build"),
     Plant("another toolkit", "kernels.cu", "}", "}", 0,
-          NOTE + "other-toolkit::CUDA 13.0.88 compiled this build, and 12.9.86 what", release="13.0, V13.0.88"),
+          NOTE + "other-toolkit::CUDA 13.0.88 compiled this build, CUDA 12.9.86 the one in", release="13.0, V13.0.88"),
     Plant("another instance", "kernels.cu", FIRST, FIRST + "\n" + FIRST.replace("40", "50"), 0,
           NOTE + "unrecorded-kernels::not recorded: 1 kernel (scale<50> (sm_90));"),
 )  # fmt: skip

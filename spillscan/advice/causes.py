@@ -96,7 +96,7 @@ def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> H
         held.total(),
         live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
         tuple(line for line, _ in shown),
-        f"unrolled loop or register array: live at once are {results}",
+        f"unrolled loop or register array: {results} live at once",
         f"use a smaller #pragma unroll factor or array at {shown[0][0]}",
     )
 

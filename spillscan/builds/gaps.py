@@ -67,8 +67,8 @@ def _of_run(run: Run) -> str:
     command = " ".join(run.command)[:60]
     if run.kept:
         state = "still runs" if is_held(os.path.join(run.kept, "held")) else "was killed"
-        return f"`spillscan run -- {command}` {state}: run it again to its end"
-    return f"`{command}` ended with {_end(run.status or 0)}: what it had not begun is missing"
+        return f"`spillscan run -- {command}` {state}: run it again and let it finish"
+    return f"`{command}` ended with {_end(run.status or 0)}: later steps are missing"
 
 
 def _is_mended(call: Call, calls: Sequence[Call]) -> bool:

@@ -117,8 +117,8 @@ class Gate(NamedTuple):
         if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.header.toolkits)
             said["other-toolkit"] = (
-                f"CUDA {', '.join(others)} compiled this build, and {recorded} what {self.path} records: "
-                f"figures may differ for that alone; {self._offer('write')} records it, once accepted"
+                f"CUDA {', '.join(others)} compiled this build, CUDA {recorded} the one in {self.path}: "
+                f"metrics may differ for that reason alone; if accepted, record it: {self._offer('write')}"
             )
         return said
 
@@ -134,22 +134,22 @@ class Gate(NamedTuple):
         reported = {each.identity for each in (*result.of("fewer"), *result.of("removed"))}
         reported |= {identity_of(each) for each, _ in pairs}
         gone = list({each.identity: each for each in result.of("stale") if each.identity not in reported}.values())
-        write = f"{self._offer('write')} records them, once accepted"
-        prune = f"{self._offer('prune')} drops what is gone"
+        write = f"if accepted, record them: {self._offer('write')}"
+        prune = f"{self._offer('prune')} drops them"
         said = {}
         if result.of("removed"):
             named = _named(result.of("removed"))
-            said["removed-kernels"] = f"gone from units that were compiled again: {named} of {self.path}; {prune}"
+            said["removed-kernels"] = f"removed from recompiled units: {named} of {self.path}; {prune}"
         if pairs:
             said["renamed-kernels"] = (
                 f"renamed since {self.path} was written: {_few(renamings)}; {write}, "
-                f"{self._offer('prune')} drops the old"
+                f"{self._offer('prune')} drops the old names"
             )
         if gone:
             said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
         if result.of("unknown"):
             said["unrecorded-kernels"] = (
-                f"not recorded: {_named(result.of('unknown'))}; what gets worse of them is not seen; {write}"
+                f"not recorded: {_named(result.of('unknown'))}; their regressions go unnoticed; {write}"
             )
         return said
 

@@ -146,7 +146,7 @@ def add_called(parser: Parser, inputs: str, about: str) -> None:
     """Add KERNEL and ``inputs``, described by ``about``; also --kernel, as in commands that select several kernels."""
     first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit it with --kernel"
     parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
-    parser.add_argument("--kernel", metavar="GLOB", help="the kernel, instead of KERNEL")
+    parser.add_argument("--kernel", metavar="GLOB", help="glob for the kernel, instead of KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:

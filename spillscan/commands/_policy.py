@@ -157,20 +157,20 @@ def with_rot(build: Build, policy: Policy) -> Build:
     for entry, pattern in policy.unused(build.kernels):
         where = f" of {' or '.join(entry.arch)}" if entry.arch else ""
         where += f" in {' or '.join(entry.unit)}" if entry.unit else ""
-        placed(entry.origin, "policy-names-nothing", "note", f"{pattern!r}{where} names no kernel of this build")
+        placed(entry.origin, "policy-names-nothing", "note", f"{pattern!r}{where} matches no kernel of this build")
     for entry, kernels in policy.overruled(build.kernels):
         launch = entry.launch
         assert launch is not None
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
-            f"{' or '.join(map(repr, entry.match))} asks for {launch.value.threads_per_block:,} threads per block,"
-            f" but the code of {count(len(kernels), 'kernel')} says {', '.join(map(str, sorted(sizes)))}, which counts"
+            f"{' or '.join(map(repr, entry.match))} sets {launch.value.threads_per_block:,} threads per block,"
+            f" but the code of {count(len(kernels), 'kernel')} has {', '.join(map(str, sorted(sizes)))}, which is used"
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
         what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
         if not accepted.holds(policy.today):
-            message = f"the entry that accepts {what} ended on {accepted.until} ({accepted.reason}): fix it or renew it"
+            message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}): fix or renew it"
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
             placed(accepted.origin, "accept-expires", "note", f"the entry that accepts {what} ends on {accepted.until}")
@@ -205,7 +205,7 @@ def unused_renames(policy: Policy, changes: Iterable[Change]) -> list[Issue]:
             "renamed",
             "policy-names-nothing",
             "note",
-            f"{old!r} → {new!r} pairs no kernel that is gone with one that is new",
+            f"{old!r} → {new!r} pairs no removed kernel with a new one",
         )
         for old, new in policy.renamed
         if f"{old} → {new}" not in paired

@@ -25,7 +25,7 @@ from spillscan.output.terminal import hung
 from spillscan.reading.binary import fetch
 
 _METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
-_NONE = "no kernel of both builds takes more registers or spills more"
+_NONE = "no kernel in both builds uses more registers or spills more"
 
 
 def run(arguments: argparse.Namespace) -> int:

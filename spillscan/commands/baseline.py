@@ -131,11 +131,11 @@ def _summary(baseline: Baseline) -> str:
 def _left_out(made: Recording) -> Iterator[str]:
     if made.kept:
         kept = count(len(made.kept), "entry", "entries")
-        yield f"kept: {kept} of kernels that this build does not have (`baseline prune` drops such)"
+        yield f"kept: {kept} of kernels that this build does not have (`baseline prune` drops them)"
     if made.undecided:
         names = ", ".join(kernel.short_name for kernel in made.undecided[: _baseline.MOST_NAMED])
         yield (f"{count(len(made.undecided), 'kernel is', 'kernels are')} undecided and not recorded: {names}")
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
         unmeasured = count(len(made.unmeasured), "finding has", "findings have")
-        yield f"{unmeasured} no figures, and not recorded: {rules}; write an `accept` entry in the policy"
+        yield f"{unmeasured} no value and cannot be recorded: {rules}; write an `accept` entry in the policy"

@@ -70,19 +70,19 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     judges = " and ".join(f"a {judged}" for each in checks() if each.rule == rule for judged in each.judges)
     yield from _explained(rule.id, about, f"{rule.severities}; checks {judges}")
     yield ""
-    yield "How to suppress it, or make it milder or more severe, in spillscan.yaml"
+    yield "How to suppress it or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield from hung(["Until a day only: an entry of `accept` with `until`"], style_of())
+    yield from hung(["Until a date: an `accept` entry with `until`"], style_of())
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     """Text about a kind of issue, for a terminal."""
     hides = KINDS[code]
-    yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate judges")
+    yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate checks")
     if hides:
         yield ""
-        yield f"How to accept it, in spillscan.yaml (for one call: --accept {code}[=GLOB])"
+        yield f"How to accept it in spillscan.yaml (for one call: --accept {code}[=GLOB])"
         yield from ("  accept:", f"    - gap: {code}", '      match: "third_party/*"', '      reason: "why"')
 
 

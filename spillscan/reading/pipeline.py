@@ -69,7 +69,7 @@ def scan(
         reading = _read(each, Options(live=live), None if watch is None else _watched(watch, each.uri, done), stored)
         done += each.bytes
         if not each.explicit and (subject := _subject(reading, each.uri, names)):
-            message = f"{each.uri} was skipped: it is a spillscan report of {subject}, which is also an input"
+            message = f"{each.uri} is a report of {subject}, which is also an input: skipped"
             total.issues.append(_issue("left-out-report", message, each.uri, severity="note"))
             continue
         total.add(reading)

@@ -70,14 +70,14 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from pairings.archs(report)
         yield _counts(report)
     else:
-        yield f"same figures in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
+        yield f"same metrics in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(report.changes)
     yield from code_changes.text_lines(report, style)
     states = Counter[str](change.state for change in report.changes)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
-        yield "no kernel is in both builds; of different archs, --by arch puts them side by side"
+        yield "no kernel is in both builds; to compare different archs, use --by arch"
     shown_above = {id(change.kernel) for change in report.changes}
     rest = [each for each in words.counted(report) if id(each.kernel) not in shown_above]
     yield from listing.verdict_lines(report, style, rest)

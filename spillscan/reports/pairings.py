@@ -65,7 +65,7 @@ def toolkits(report: Report) -> Iterator[str]:
         concerned = {id(change.kernel) for change in moved}
         found = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
         kernels = f"{len(moved):,} of {count(len(report.changes), 'change')}"
-        yield f"made by another toolkit: {kernels}{f' ({found})' if found else ''}"
+        yield f"compiled by another toolkit: {kernels}{f' ({found})' if found else ''}"
 
 
 def _versions(found: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> No
     policy.write_text("kernels:\n  - match: tpyo*\n    max_registers: 32\n")
     result = run("check", HEAD, "--config", policy, "--fail-on", "never")
     assert result.returncode == 0
-    assert b"'tpyo*' names no kernel of this build" in result.stderr
+    assert b"'tpyo*' matches no kernel of this build" in result.stderr
 
 
 # ---- formats ------------------------------------------------------------------------------------------------------

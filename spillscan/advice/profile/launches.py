@@ -152,7 +152,7 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
     names = [[name for name, *_ in fields] for _, _, fields in found.values()]
     if any(len(each) > len(names[-1]) and each[: len(names[-1])] == names[-1] for each in names):
         _, origin, _ = [*found.values()][-1]
-        _damaged(origin, "the last launch has fewer metrics than the others: the file is cut off")
+        _damaged(origin, "the last launch has fewer metrics than the others: the file is truncated")
     return [_launch(*each) for each in found.values()]
 
 

@@ -108,11 +108,11 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
         if file.path in items:
             continue
         if os.path.basename(file.path).startswith(DRAFT):
-            skip(file.path, "a draft that was left behind")
+            skip(file.path, "a leftover temporary file")
         elif file.trouble:
             skip(file.path, file.trouble)
         elif file.identity in seen:
-            skip(file.path, "another name of a file")
+            skip(file.path, "a link to a listed file")
         else:
             seen.add(file.identity)
             tops[file.path] = file.top

@@ -113,7 +113,7 @@ def _limits(before: Kernel, after: Kernel) -> Iterator[Cause]:
     allowed = [each.sass.register_limit if each.sass else None for each in (before, after)]
     if None not in allowed and allowed[0] != allowed[1]:
         words = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
-        yield Cause(kind="register-limit", evidence=f"ptxas was allowed {words[0]} → {words[1]} registers")
+        yield Cause(kind="register-limit", evidence=f"register limit {words[0]} → {words[1]}")
 
 
 def _tools(old: Maker | None, new: Maker | None) -> Iterator[Cause]:

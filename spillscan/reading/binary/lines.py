@@ -145,7 +145,7 @@ class LineTable:
         at = begin + 11 + (version >= 4)  # after the maximum operations per instruction, which only VLIW machines need
         fields = data[at : at + 4]  # default_is_stmt, line_base, line_range, opcode_base
         if end > len(data) or at + 4 > end or not fields[2] or not fields[3]:
-            raise self._damage("a line table with a senseless header", begin)
+            raise self._damage("a line table with an invalid header", begin)
         at += 4
         arguments = data[at : at + fields[3] - 1]
         try:

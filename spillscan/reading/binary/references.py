@@ -187,7 +187,7 @@ class _Walk:
             if not each.is_code:
                 self.data.append((self._label(each), self._contents(each)))
             elif (other := module.functions.get(each.section)) is None:
-                self.unknown = self.unknown or "a reference to code that is no function"
+                self.unknown = self.unknown or "a reference to code outside functions"
             elif each == start:
                 self.references = self._of_code(function)
                 self.data += attribute_texts(module.cubin, function)

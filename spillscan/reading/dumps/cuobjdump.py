@@ -133,10 +133,10 @@ class Dump:
         if rule == "end" and code is not None:
             self._done(code)
         elif rule == "end":
-            self._lost_head("a function ends here whose beginning is missing")
+            self._lost_head("the beginning of the function that ends here is missing")
         elif rule == "function":
             if self._member == BEFORE_ALL and self._headless:
-                self._lost_head("the disassembly does not begin with the head that names the architecture")
+                self._lost_head("the disassembly does not begin with the header that names the architecture")
             name = decode(values[0])
             self.account.damaged_names += "\\x" in name
             self._code = Listing(name, self._member, self.account.origin(self._line))

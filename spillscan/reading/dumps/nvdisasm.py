@@ -93,7 +93,7 @@ class Disassembly:
             code.annotations = True
             code.shared_spills += opcode in _SHARED
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
-            self._damaged("the annotation of an access to local memory is not whole", number, code.symbol)
+            self._damaged("the annotation of a local-memory access is incomplete", number, code.symbol)
         code.keep(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
@@ -112,7 +112,7 @@ class Disassembly:
         elif rule == "section":
             self._finish()
             if self._member.arch is None and not self.account.functions:
-                self._damaged("the disassembly does not begin with the head that names the architecture", number)
+                self._damaged("the disassembly does not begin with the header that names the architecture", number)
             self._code = self._begin(decode(values[0]), number)
         elif rule == "other_section":
             self._finish()

@@ -74,7 +74,7 @@ def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
     figures = _final(kernel.usage, agreement(usages))
     if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
         return replace(kernel, usage=figures, final=True, origins=origins)
-    why = "the linker names no arch" if not mine and arches > 1 else "it was linked several times, differently"
+    why = "the linker names no arch" if not mine and arches > 1 else "several links disagree"
     reasons = (*kernel.reasons, f"{why}: its final values are one of {len(candidates)}")
     return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
 

@@ -13,8 +13,8 @@ from spillscan.reading.logs.issue_log import METRICS, IssueLog, quoted
 from spillscan.reading.logs.kernels import NO_USAGE, Feature, PendingKernel, Run, first_line, prints_constant_banks
 
 _LACKS: dict[Feature, str] = {
-    "arch": "the line that begins it names no arch, as others do",
-    "indent": "its stack line has lost its beginning",
+    "arch": "its first line lacks the arch that others have",
+    "indent": "the beginning of its stack line is missing",
     "name": "no 'Function properties' line names its stack",
     "stack": "no stack line before its 'Used N registers' line",
 }
@@ -99,7 +99,7 @@ def settle_stacks(kernels: Iterable[PendingKernel]) -> None:
         for kernel in namesakes:
             kernel.stack_in_doubt = not alike
             if not alike:
-                kernel.reasons += ("kernels of its name were compiled at the same time",)
+                kernel.reasons += ("same-named kernels were compiled at the same time",)
 
 
 # Compile times: from 12.8 on each registers line is followed by one, before that none is.
@@ -112,7 +112,7 @@ def demand_times(runs: list[Run], pending: list[PendingKernel], seen: Seen, end_
     if seen.overlapped or (seen.crossed and timed):
         timed = len(functions)
     if seen.stray_times and seen.compile_times > seen.registers_lines + timed:
-        issues.add_missing("a compile time is no kernel's: its lines are missing", seen.stray_times[0])
+        issues.add_missing("a compile time follows no kernel: lines are missing", seen.stray_times[0])
     if seen.interleaved or not seen.compile_times:
         return
     entries = [(first_line(kernel), run.section, kernel.compile_ms) for run in runs for kernel in run.kernels[-1:]]

@@ -97,9 +97,9 @@ class IssueLog:
             self.add("unknown-line", f"metrics outside a report: {text}", line, "error", hides=ALL)
             (self._missing if at_beginning else self._damaged).append(line)
         elif at_beginning and not message.glued:
-            self.add_missing(f"not a whole line: {text}", line)
+            self.add_missing(f"incomplete line: {text}", line)
         else:
-            self.add_damage(f"not a whole line: {text}", line)
+            self.add_damage(f"incomplete line: {text}", line)
 
     def mark_doubtful(self, line: int) -> None:
         """Record that lines are missing around ``line`` and already reported."""

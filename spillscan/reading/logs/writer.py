@@ -27,8 +27,8 @@ from spillscan.reading.logs.steps import NO_STEP, Step
 from spillscan.reading.logs.waiting import MOST_WAITING, Waiting, assign
 
 _NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
-_ONE_OF_MANY = "interleaved output: its registers are on any of many lines"
-_PARALLEL_HINT = "if several compilers wrote it, have each one's output written whole (make -Otarget, ninja)"
+_ONE_OF_MANY = "interleaved output: many lines may have its registers"
+_PARALLEL_HINT = "if several compilers wrote it, keep each one's output together (make -Otarget, ninja)"
 
 
 class Writer:
@@ -233,7 +233,7 @@ class Writer:
                 f"parts of a 'Used N registers' line are missing: {quoted(self._text)}", self._line
             )
         elif used.cut:
-            self._issues.add_damage(f"not a whole line: {quoted(self._text)}", self._line)
+            self._issues.add_damage(f"incomplete line: {quoted(self._text)}", self._line)
         if self._owed:
             self._owed -= not waiting.without_abi
             return

@@ -28,7 +28,7 @@ from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
 from spillscan.reports.words import by_severity, inputs_of, lines_of, place_text
 
 FORMAT = "html"
-HELP = "one self-contained page to look at"
+HELP = "one self-contained page"
 KINDS = ALL_KINDS
 
 _BECAME = 500

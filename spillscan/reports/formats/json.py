@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spillscan.judging.places import Tree
 
 FORMAT = "json"
-HELP = "everything, one kernel a line; itself readable as input"
+HELP = "all data, one kernel per line; also an input"
 KINDS = ALL_KINDS
 
 Metrics = dict[str, tuple[Count | None, Count | None]]

@@ -18,7 +18,7 @@ from spillscan.reports.report import JUDGED, Report
 from spillscan.reports.words import LONGEST_NAME, fields_of, message_of
 
 FORMAT = "junit"
-HELP = "JUnit XML: a suite an arch, a case a kernel"
+HELP = "JUnit XML: one suite per arch, one case per kernel"
 KINDS = JUDGED
 
 _MOST_GAPS = 100

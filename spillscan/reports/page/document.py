@@ -52,7 +52,7 @@ def document(
     yield '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
     yield f"<title>{text(title, 200)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
     yield f'<div id="page"><noscript><main>\n<h1>{text(title) or "spillscan"}</h1>\n'
-    yield "<p>With JavaScript this page sorts, filters and draws; this is what a terminal shows.</p>\n<pre>"
+    yield "<p>Enable JavaScript to sort, filter and draw charts; below is the terminal output.</p>\n<pre>"
     yield from (f"{text(line)}\n" for line in static)
     yield '</pre>\n</main></noscript></div>\n<script type="application/json" id="payload">'
     yield from _json(payload)

@@ -83,7 +83,7 @@ def test_links_loops_and_special_files(tree: Path) -> None:
         found, reported = names(["."]), reasons(["."])
     assert found == ["./a.log", "./sub/b.log", "./sub/deep/c.o", "./sub/f.tmp", "./third_party/e.log"]
     assert reported["./fifo"] == reported["./socket"] == "not a regular file"
-    assert reported["./0-link.log"] == reported["./z-hard.log"] == "another name of a file"
+    assert reported["./0-link.log"] == reported["./z-hard.log"] == "a link to a listed file"
     assert reported["./self"].startswith("cannot be opened: ")
     assert reported["./gone"].startswith("cannot be opened: ")
     assert not any("loop" in name for name in (*found, *reported)), "a link to a folder is not entered"

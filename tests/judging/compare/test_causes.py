@@ -136,7 +136,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert heads == ["model::gemm<8>  sm_80", "model::gemm<8>  sm_90a", "model::rotate  sm_80", "model::rotate  sm_90a"]
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
-    assert capsys.readouterr().out == "no kernel of both builds takes more registers or spills more\n"
+    assert capsys.readouterr().out == "no kernel in both builds uses more registers or spills more\n"
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
     assert "no such kernel in both builds" in capsys.readouterr().err
     assert main([*call[:-1], "nothing_like_it"]) == 2

@@ -62,7 +62,7 @@ def test_findings(entry: str, day: str, status: int, found: Any, issues: Any, tm
 def test_an_entry_that_ended_is_named(what: str, tmp_path: Path) -> None:
     (tmp_path / "spillscan.yaml").write_text(f"accept:\n- {{{what}, reason: r, until: 2030-01-31}}\n")
     said = run("check", HEAD, cwd=tmp_path, env=on("2030-02-01")).stderr.decode()
-    assert f"the entry that accepts {what.partition(': ')[2]} of * ended on 2030-01-31 (r)" in said
+    assert f"the entry that accepts {what.partition(': ')[2]} of * expired on 2030-01-31 (r)" in said
 
 
 def test_by_option(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_renames_that_pair_nothing_are_noted(inputs: str, rename: str, noted: bo
     (tmp_path / "old.log").write_bytes(HEAD.read_bytes().replace(b"4gemm", b"4gone"))
     run("baseline", "write", "head.log", "-o", "b.jsonl", cwd=tmp_path)
     done = run(*inputs.split(), "--rename", rename, cwd=tmp_path)
-    assert (b"pairs no kernel that is gone with one that is new" in done.stderr) is noted
+    assert (b"pairs no removed kernel with a new one" in done.stderr) is noted
 
 
 def test_what_is_accepted_is_not_recorded(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def linked(registers: int, arch: str | None = None, symbol: str = "k") -> LinkRe
 
 
 NO_ARCH = "the linker names no arch: its final values are one of {}"
-SEVERAL = "it was linked several times, differently: its final values are one of {}"
+SEVERAL = "several links disagree: its final values are one of {}"
 
 TABLE: dict[str, tuple[list[Kernel], list[LinkRecord], list[tuple[Any, ...]]]] = {
     "nothing linked": ([compiled("sm_80")], [], [("k", "sm_80", 24, 8, None, (1, 2), 0, False, ())]),

@@ -79,8 +79,8 @@ FOREIGN = "the properties of another function come before its 'Used N registers'
 MISPLACED = "its properties come before another kernel's 'Used N registers' line"
 BARE = "no stack line before its 'Used N registers' line"
 NAMELESS = "no 'Function properties' line names its stack"
-NAMESAKES = "kernels of its name were compiled at the same time"
-UNINDENTED = "its stack line has lost its beginning"
+NAMESAKES = "same-named kernels were compiled at the same time"
+UNINDENTED = "the beginning of its stack line is missing"
 ALL = {"kernels", "spills", "registers", "stack", "shared"}
 LINES_MISSING = {"kernels", "registers", "shared", "spills", "stack"}
 

@@ -17,7 +17,7 @@ TASKS = (
     ("line", "code", ("array_and_spills",), "36 81% 30 19/21 int line_36; // <b>&amp;"),
     ("line", "code", ("Kernels", "row 2"), "10 int line_10; // <b>&amp; 90% 30 8/8"),
     ("cause", "code", (), "-maxrregcount=32 limits it to 32 registers"),
-    ("cause", "code", ("array_and_spills",), "ptxas was allowed 32; 47 values are live"),
+    ("cause", "code", ("array_and_spills",), "register limit 32; 47 values are live"),
     ("cause", "check", (), "255 registers, the maximum of sm_75"),
     ("cause", "grown", ("array_and_spills",), "toolkit: CUDA 12.8.93 → 13.5.37"),
     ("build", "diff", (), "model::gemm<8> sm_80, sm_90a"),

@@ -73,7 +73,7 @@
     const shown = total.filter(({ main, unit, up, down }) => main && (unit || up + down));
     return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
       const delta = after - before, moves = moved(up, down);
-      const kernels = moves ? `${moves} ${up + down === 1 ? "kernel" : "kernels"}` : delta < 0 ? "of kernels that went" : "of new kernels";
+      const kernels = moves ? `${moves} ${up + down === 1 ? "kernel" : "kernels"}` : delta < 0 ? "of removed kernels" : "of new kernels";
       const [text, its] = amount(Math.abs(delta), unit);
       const kind = delta > 0 ? "bad" : delta < 0 && kept < 0 ? "good" : "";
       return h("div", {}, h("dt", {}, label), unit ? h("dd", { class: kind }, signed(delta, () => text), h("small", {}, ` ${its}`)) : h("dd", {}, moves),

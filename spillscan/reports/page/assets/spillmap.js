@@ -78,7 +78,7 @@ const spillmap = (() => {
   // The curve in words, with the register limit of ptxas and the number of spilled values.
   function pressure(code) {
     return [code.within ? `In the code of ${printable(code.within)}, which holds it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
-      code.held ? `; the dashed line: ${code.held}` : "", code.limit ? `; ptxas was allowed ${number(code.limit)}` : "",
+      code.held ? `; dashed line: ${code.held}` : "", code.limit ? `; register limit ${number(code.limit)}` : "",
       code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, those in spill slots included` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
