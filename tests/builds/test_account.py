@@ -56,7 +56,7 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     assert (status, "; ".join(lines)) == (row.get("status", 0), f"{row['prints']}; {RUN_FILE}")
     found = record.read(RUN_FILE)
     said = [each.message for each in gaps.issues(found, "r.json") if each.severity == "error"]
-    assert said == [each.replace("…", "what it had not begun is missing") for each in row.get("gaps", ())]
+    assert said == [each.replace("…", "later steps are missing") for each in row.get("gaps", ())]
 
 
 def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
