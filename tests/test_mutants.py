@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import mutants
+from tests import mutants, reaching
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,14 @@ def test_each_family_has_its_share_of_fixed_and_of_fresh_mutants() -> None:
     again, others = mutants.chosen(2, mutants.FIXED, mutants.FRESH, families)
     assert again == fixed
     assert others != fresh
+
+
+def test_the_one_test_that_goes_another_way_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaching, "ROOT", tmp_path)
+    (tmp_path / "x.py").write_text("def f(a):\n    if a:\n        return 1\n    return 2\n")
+    usual = [(f"tests/test_a.py::test_{number}", 0.1, {"x.py": [2, 4]}) for number in range(9)]
+    other = ("tests/test_b.py::test_other", 0.9, {"x.py": [2, 3], "y.py": [*range(99)]})
+    assert reaching.Reached([*usual, other]).nearest("x.py", 2, 1.1) == [other[0], usual[0][0], usual[1][0]]
 
 
 def test_without_a_reason_nothing_is_equivalent() -> None:

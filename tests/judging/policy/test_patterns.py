@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spillscan import scan
 from spillscan.judging.policy.effective import Layer, Matcher, Override, Policy
+from spillscan.judging.policy.reading import from_options
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.patterns import compiled, matches, names_of, text_of
 from spillscan.model.symbols import spellings
@@ -114,3 +115,12 @@ def test_a_name_of_several_lines_is_one_name() -> None:
 def test_a_regular_expression_is_refused() -> None:
     with pytest.raises(UsageError, match="regular expressions are not supported"):
         compiled("re:gemm(")
+
+
+def test_a_launch_that_the_change_sets_counts_for_new_kernels_alone() -> None:
+    launching = Policy((from_options({}, (), ("*=256",)),))
+    policy = Policy((), of_new=launching, is_known=lambda each: each.key.symbol == "old")
+    assert policy.launch_of(kernel("old")) is None
+    launch = policy.launch_of(kernel("new"))
+    assert launch is not None
+    assert (launch.threads_per_block, launch.dynamic_shared_bytes) == (256, 0)
