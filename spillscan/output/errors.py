@@ -60,8 +60,8 @@ def closest(name: str, known: Collection[str]) -> str:
         other = _plain(other)
         return max(SequenceMatcher(None, word, text).ratio() for text in (other, other[: len(word)]))
 
-    def rank(other: str) -> tuple[float, int]:
-        return likeness(other), len(commonprefix([word, _plain(other)]))  # noqa: RUF071 - not paths
+    def rank(other: str) -> tuple[float, int, int]:
+        return likeness(other), len(commonprefix([word, _plain(other)])), -len(other)  # noqa: RUF071 - not paths
 
     best = max(sorted(known), key=rank, default="")
     return best if best and likeness(best) >= _LIKE else ""
