@@ -102,6 +102,8 @@ def test_evidence_has_both_values_the_largest_change_first() -> None:
     new = code([(line(6), 4)] * 12 + [(line(7), 4)] * 4)
     (found,) = grown(kernel(), kernel(), PLAIN, new).causes
     assert found.evidence == "instructions by line: k.cu:6 0 → 12, k.cu:5 8 → 0, k.cu:7 0 → 4"
+    (found,) = grown(kernel(), kernel(), PLAIN._replace(calls=1), PLAIN._replace(calls=2)).causes
+    assert found.evidence == "calls 1 → 2"
     (found,) = Growth(kernel("-maxrregcount 48 -O1"), kernel("-O1 -maxrregcount 32 -v"), {}).causes
     assert found.evidence == "options -maxrregcount 48 → -maxrregcount 32"
 
