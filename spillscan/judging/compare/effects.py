@@ -102,16 +102,12 @@ def _residents(before: Usage, after: Usage, name: str, launched: tuple[Launch, L
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
     """Occupancy of one launch on one device; ``None`` if record and launch do not determine it."""
-    if launch.dynamic_shared_bytes is None:
-        return None
-    return _resident(usage.registers, usage.shared_bytes, usage.barriers, name, launch)
+    deciding = Usage(registers=usage.registers, shared_bytes=usage.shared_bytes, barriers=usage.barriers)
+    return None if launch.dynamic_shared_bytes is None else _resident(deciding, name, launch)
 
 
 @lru_cache(maxsize=16384)
-def _resident(
-    registers: int | None, shared_bytes: int | None, barriers: int | None, name: str, launch: Launch
-) -> Occupancy | None:
-    usage = Usage(registers=registers, shared_bytes=shared_bytes, barriers=barriers)
+def _resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
     return summarise(usage, name, launch).occupancy
 
 

@@ -155,12 +155,9 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
 
     Memory reserved on a whole GPU is omitted: kernels do not all run at once with their full stacks.
     """
-    kept: Counter[str] = Counter()
-    up: Counter[str] = Counter()
-    down: Counter[str] = Counter()
-    other: Counter[str] = Counter()
+    kept, up, down, other = (Counter[str]() for _ in range(4))
     for metrics, number in Counter(change.metrics for change in changes).items():
-        moved: Counter[str] = Counter()
+        moved = Counter[str]()
         for name, before, after in _known(metrics):  # devices are added up
             moved[name.partition("[")[0]] += after - before
         for name, delta in moved.items():
@@ -173,13 +170,13 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
             other.update({name: sign * (value or 0) for name, value in metrics_of(change.kernel).items()})
     moving = (name for name in {**kept, **other} if kept[name] + other[name] or up[name] or down[name])
     names = [name for name in moving if name != "footprint_bytes" and (wanted is None or name in wanted)]
+    getters = [BY_NAME[name].get if BY_NAME[name].kind == "number" else None for name in names]
     kernels = list(base) if names else []
-    found = []
-    for name in names:
-        get = BY_NAME[name].get if BY_NAME[name].kind == "number" else None
-        before = sum(filter(None, map(get, kernels))) if get else 0
-        found.append(Total(name, before, before + kept[name] + other[name], up[name], down[name], kept[name]))
-    return found
+    sums = [sum(filter(None, map(get, kernels))) if get else 0 for get in getters]
+    return [
+        Total(name, before, before + kept[name] + other[name], up[name], down[name], kept[name])
+        for name, before in zip(names, sums, strict=True)
+    ]
 
 
 def growth(change: Change, name: str) -> int:

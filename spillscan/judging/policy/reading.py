@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -39,12 +40,11 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
 
     Outside a repository, only ``folder`` itself counts: the folders above it are not part of the project.
     """
-    folders = [os.path.realpath(folder)]
-    while (above := os.path.dirname(folders[-1])) != folders[-1]:
-        folders.append(above)
-    root = next((each for each in folders if os.path.exists(os.path.join(each, ".git"))), folders[0])
+    here = Path(os.path.realpath(folder))
+    folders = (here, *here.parents)
+    root = next((each for each in folders if (each / ".git").exists()), here)
     for each in folders[: folders.index(root) + 1]:
-        path = os.path.relpath(os.path.join(each, NAME))
+        path = os.path.relpath(each / NAME)
         if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
             raise UsageError(
                 f"{other} is ignored", f"{'merge it into' if os.path.lexists(path) else 'rename it to'} {NAME}"

@@ -13,11 +13,13 @@ from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.judging.compare.metrics import record_of
 from spillscan.judging.rules._declared import Check, Found, Measure, Terms, Undecided
-from spillscan.judging.rules._findings import distinct, finding, worst_first
 from spillscan.model import SEVERITIES, Build, Change, Finding, Hidden, Judged, Kernel, Rule, Severity, at_least
+from spillscan.model.build import damage
+from spillscan.naming.symbol import canonical, digest, source_file
 from spillscan.output.files import modules
 
 __all__ = ["Check", "Found", "Terms", "Undecided", "finding"]
@@ -73,7 +75,7 @@ def _measures() -> Mapping[str, Measure]:
 def check(build: Build, policy: Demands) -> Judgement:
     """Check each kernel of ``build`` against its terms."""
     found, undecided, terms = _judged(build.kernels, "build", policy)
-    return Judgement(findings=tuple(distinct(worst_first(found))), undecided=undecided, terms=terms)
+    return Judgement(findings=tuple(_distinct(_worst_first(found))), undecided=undecided, terms=terms)
 
 
 def check_changes(changes: Sequence[Change], policy: Demands) -> Judgement:
@@ -83,7 +85,7 @@ def check_changes(changes: Sequence[Change], policy: Demands) -> Judgement:
     """
     found, undecided, terms = _judged(changes, "change", policy)
     found.sort(key=lambda each: -SEVERITIES.index(each.severity))
-    return Judgement(findings=tuple(distinct(found)), undecided=undecided, terms=terms)
+    return Judgement(findings=tuple(_distinct(found)), undecided=undecided, terms=terms)
 
 
 def _judged(
@@ -166,3 +168,54 @@ def recorded_as(rule: str) -> str:
     """Rule under which a baseline records findings of ``rule``."""
     known = all_rules().get(rule)
     return known.recorded_as or rule if known else rule
+
+
+# ---- findings -----------------------------------------------------------------------------------------------------
+
+
+def finding(rule: Rule, message: str, kernel: Kernel, severity: Severity | None = None) -> Finding:
+    """Finding at the kernel's own place.
+    The fingerprint hashes the rule and the kernel's identity in a baseline: no line number, checkout or object changes
+    it.
+    """
+    role = "function" if kernel.role == "function" else ""
+    identity = "\0".join((rule.id, canonical(kernel.key.symbol), kernel.key.arch or "", role))
+    return Finding(
+        rule=rule.id,
+        severity=severity or rule.severity,
+        message=message,
+        kernel=kernel,
+        fingerprint=digest(identity, 16),
+        origin=kernel.origins[0] if kernel.origins else None,
+    )
+
+
+def _distinct(found: list[Finding]) -> list[Finding]:
+    """``found`` with unique fingerprints, in the same order.
+    Findings that share a fingerprint (same-named kernels: hidden kernels of two files, lambdas of one function, a
+    template in two objects) are numbered from the second on, because services keep one of several equal ones. The
+    numbers follow files, objects, then names, not damage or hashes of paths.
+    """
+    alike: dict[str, list[Finding]] = {}
+    for each in found:
+        alike.setdefault(each.fingerprint, []).append(each)
+    if len(alike) == len(found):
+        return found
+    numbered = {
+        id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
+        for group in alike.values()
+        for number, each in enumerate(sorted(group, key=_place), 1)
+        if number > 1
+    }
+    return [numbered.get(id(each), each) for each in found]
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    symbol, origin = finding.kernel.key.symbol, finding.origin
+    first = (origin.input, origin.line or 0) if origin else ("", 0)
+    return source_file(symbol), finding.kernel.source, finding.kernel.key.unit, len(symbol), symbol, *first
+
+
+def _worst_first(found: list[Finding]) -> list[Finding]:
+    """Findings by severity, then as kernels in all tables: by spills and registers, worst first; then by rule."""
+    return sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), *damage(each.kernel), each.rule))
