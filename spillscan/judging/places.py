@@ -37,10 +37,6 @@ UNKNOWN = "unknown"
 """Path of an unknown place."""
 
 
-def _nothing(path: str) -> bool:
-    return False
-
-
 class Tree(Struct, frozen=True, kw_only=True):
     """Repository that reports refer to."""
 
@@ -48,7 +44,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     """Absolute path of its root, with forward slashes; empty if there is none."""
     folder: str = ""
     """Current folder, relative to the root; empty at the root."""
-    holds: Callable[[str], bool] = _nothing
+    holds: Callable[[str], bool] = lambda path: False
     """Whether a path relative to the root is a file."""
     definitions: Definitions = Definitions()
     """Definitions of kernels in its sources."""

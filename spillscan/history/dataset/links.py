@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel
 from spillscan.model.serialize import text
 from spillscan.naming.namesakes import configuration
+from spillscan.naming.pairs import pair
 from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from spillscan.judging.compare.effects import blocks
-from spillscan.judging.compare.pairing import pair
 from spillscan.model import Build, Kernel, KernelKey
 from spillscan.model.metrics import find_metric
 from spillscan.model.symbols import natural
+from spillscan.naming.pairs import pair
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 ABSENT = "·"

@@ -44,20 +44,15 @@ def linked_apart(before: Kernel, after: Kernel, *, equal: bool) -> bool:
     return (before.final is False) != (after.final is False) and not (equal and before.final is False)
 
 
-def compare(before: Kernel, after: Kernel) -> tuple[tuple[Delta, ...], tuple[Delta, ...]]:
-    """(metrics known on both sides that differ, metrics known on one side only), worst first.
+def compare(before: Kernel, after: Kernel) -> Iterator[Delta]:
+    """Metrics that differ or that only one side reports, worst first.
     A metric missing on one side is neither equal nor different. Registers of relocatable code before and after the link
     are different metrics. If the code is the same byte for byte, metrics of the code are not compared.
     """
-    differing: list[Delta] = []
-    unknown: list[Delta] = []
     same = same_code(before, after)
-    for metric in _sides(before, after):
-        name, old, new = metric
-        if old == new or (same and name.partition("[")[0] in _OF_CODE):  # equal bytes, read differently, are no change
-            continue
-        (unknown if old is None or new is None else differing).append(metric)
-    return tuple(differing), tuple(unknown)
+    for name, old, new in _sides(before, after):
+        if old != new and not (same and name.partition("[")[0] in _OF_CODE):  # equal bytes, read differently
+            yield name, old, new
 
 
 def _sides(before: Kernel, after: Kernel) -> Iterator[Delta]:

@@ -23,14 +23,12 @@ from spillscan.judging.compare.metrics import (
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Delta, Effect, Kernel, KernelKey
 from spillscan.model.findings import moved_bounds
-from spillscan.naming.pairs import pair, paired
+from spillscan.naming.pairs import paired
 from spillscan.naming.renames import Renames
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 _UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
 """Kinds of messages that may lack their kernel, by the code of the issue that reports this."""
-
-__all__ = ["Comparison", "changed", "comparison", "diff", "pair"]
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -168,12 +166,11 @@ class _Comparer:
         facts = self._facts(before), self._facts(after)
         known = self._known.get(facts) if None not in facts else None
         if known is None:
-            differing, unknown = compare(before, after)
-            found = effects(before, after, self._launches, self._devices) if differing or unknown else ()
-            reached = [*effect_metrics(found)]
-            both = [metric for metric in reached if None not in metric]
-            one = [metric for metric in reached if None in metric]
-            known = by_rank((*differing, *both)), by_rank((*unknown, *one)), found
+            metrics = [*compare(before, after)]
+            found = effects(before, after, self._launches, self._devices) if metrics else ()
+            metrics += effect_metrics(found)
+            differing, unknown = ([each for each in metrics if (None in each) is half] for half in (False, True))
+            known = by_rank(differing), by_rank(unknown), found
             if None not in facts:
                 self._known[facts] = known
         return known

@@ -101,12 +101,13 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
 
     if name == "driver_release":
         _check_known(node, "CUDA release", value, ISA_OF_RELEASE)
-    for word in file.words(value) if name == "devices" else ():
-        _check(node, device, word)
-    for word in file.words(value) if name == "require_archs" else ():
-        if not REQUIREMENT.fullmatch(word):
+    words = file.words(value) if name in ("devices", "require_archs") else ()
+    for word in words:
+        if name == "devices":
+            _check(node, device, word)
+        elif not REQUIREMENT.fullmatch(word):
             raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
-    return file.words(value) if name in ("devices", "require_archs") else file.value_of(value)
+    return words or file.value_of(value)
 
 
 def _override(entry: file.KernelEntry, node: Node) -> Override:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from spillscan.judging.compare.pairing import pair
 from spillscan.model import Kernel, KernelKey, Usage
+from spillscan.naming.pairs import pair
 
 
 class Row(NamedTuple):
