@@ -70,7 +70,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from pairings.archs(report)
         yield _counts(report)
     else:
-        yield f"same metrics in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
+        yield f"same figures in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
     yield from pairings.other_code(report)
     yield from pairings.libraries(report)
     yield from pairings.rules(report.changes)
@@ -118,7 +118,7 @@ def _counts(report: Report) -> str:
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     paired = sum(change.state != "removed" for change in report.changes)
     same = len(report.build.kernels) - paired - unknown
-    said = [*pairings.counts(report.changes), f"{same:,} with the same metrics"]
+    said = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
     return ", ".join([*said, f"{unknown:,} unknown"] if unknown else said)
 
 

@@ -103,7 +103,7 @@ def renaming(change: Change, names: Names) -> str:
 
 
 def because(change: Change) -> str:
-    """Evidence that a renamed kernel is the same: ``flash → fa3 explains 15``."""
+    """Evidence that a renamed kernel is the same: ``flash → fa3 explains 15``, ``stated``."""
     evidence = change.evidence
-    how = "stated" if evidence.kind == "stated" else f"explains {evidence.explains:,}"
-    return f"{printable(evidence.rule, _WIDEST)} {how}"
+    rule = printable(evidence.rule, _WIDEST)
+    return "stated" if evidence.kind == "stated" else f"{rule} explains {evidence.explains:,}"

@@ -19,6 +19,7 @@ from msgspec import Struct
 from spillscan.model import Role, Usage
 from spillscan.model.code import Maker
 from spillscan.model.symbols import is_helper
+from spillscan.output.nouns import count
 from spillscan.reading.binary.attributes import (
     FRAME_SIZE,
     MIN_STACK_SIZE,
@@ -240,7 +241,7 @@ class Cubin:
             yield f"a function whose name does not match its section {wrong[0]}"
         without = symbols.kernels.difference(sections.infos)
         if without and (self.toolkit or _FIRST_WITH_ATTRIBUTES_OF_ALL) >= _FIRST_WITH_ATTRIBUTES_OF_ALL:
-            yield f"{len(without)} kernels without attributes"
+            yield f"{count(len(without), 'kernel')} without attributes"
         banks = sections.banks
         if sections.strange or any(len({bank for bank, _ in each}) < len(each) for each in banks.values()):
             yield "sections of functions with damaged names"

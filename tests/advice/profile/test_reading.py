@@ -141,7 +141,7 @@ def test_a_table_that_ends_inside_a_launch_is_refused() -> None:
     last = next(at for at in range(len(rows) - 1, 0, -1) if rows[at].split(",")[0] != rows[-1].split(",")[0])
     metrics = [at for at in range(last + 2, len(rows)) if '"","",""' not in rows[at]]
     for end in metrics[:-12:5]:
-        with pytest.raises(InputError, match="the file is cut off"):
+        with pytest.raises(InputError, match="the file is truncated"):
             launches("\n".join(rows[:end]) + "\n")
 
 

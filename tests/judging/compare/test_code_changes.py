@@ -76,7 +76,7 @@ def test_launch_bounds_that_changed_are_a_change() -> None:
     assert (change.state, change.bounds, change.metrics) == ("changed", (128, 512), ())
     shown = lines(Build(kernels=(old,)), Build(kernels=(new,)))
     assert any("launch bounds  128 → 512 threads" in line for line in shown)
-    assert "1 changed, 0 added, 0 removed, 0 with the same metrics" in shown
+    assert "1 changed, 0 added, 0 removed, 0 with the same figures" in shown
 
 
 def verdicts(base: Build, head: Build, texts: dict[int, CodeText] | None = None) -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_nothing_to_show(words: list[str], capsys: pytest.CaptureFixture[str]) -
 def test_no_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "build.log").write_text("ptxas info    : 0 bytes gmem\n")
     assert main(["show", "*", str(tmp_path / "build.log")]) == 2
-    assert "is not a binary or SASS disassembly" in capsys.readouterr().err
+    assert "is neither a binary nor SASS disassembly" in capsys.readouterr().err
 
 
 def test_names_cannot_act(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

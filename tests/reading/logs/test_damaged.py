@@ -84,7 +84,7 @@ def test_a_report_in_one_line_is_not_called_none(tmp_path: Path, capsys: pytest.
     (tmp_path / "paste.txt").write_text(BLOCK.replace("\n", " ") + "\n")
     assert main(["check", str(tmp_path / "paste.txt")]) == 2
     said = capsys.readouterr().err
-    assert "not a whole line" in said
+    assert "incomplete line" in said
     assert "no ptxas" not in said
 
 

@@ -52,7 +52,7 @@
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
     const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
-    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same metrics`];
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} not fully reported by one build`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
@@ -117,7 +117,7 @@
         rest.length < figures.length ? pairs(figures.filter(([at]) => metrics[at].main)) : null,
         rest.length === figures.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
         row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
-        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "same metrics") : null,
+        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "same figures") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 
