@@ -286,7 +286,7 @@ def _rows(entry: Entry, name: str, report: Report) -> Iterator[ChangeRow]:
         yield ChangeRow(name, archs, change.state, about, color=RED if spills else "")
         return
     effects = [effect for effect in change.effects if effect.blocks]
-    shown = [("renamed", pairings.renaming(change, report.names), "")] if change.state == "renamed" else []
+    shown = [("renamed", pairings.former(change, report.names), "")] if change.state == "renamed" else []
     shown += [(find_metric(metric[0]).label, delta_text(metric), _color(metric)) for metric in entry.metrics]
     shown += _remarks(change)
     shown += [("in", place, "")] if place else []

@@ -91,15 +91,16 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
         yield f"renames: {listed(shown, len(known) - _RULES)}"
 
 
-def renaming(change: Change, names: Names) -> str:
-    """``old → new`` with the evidence; if only the context of the names differs, the new name and the full old one."""
+def former(change: Change, names: Names) -> str:
+    """``was flash``; the full name if only the context of the names differs."""
     assert change.before is not None
-    before, after = change.before.named_by, change.kernel.named_by
-    if alone(before) == alone(after):
-        both = f"{names.of(after)}, was {printable(change.before.name, _WIDEST)}"
-    else:
-        both = f"{names.of(before)} → {names.of(after)}"
-    return f"{both} ({because(change)})"
+    whole = alone(change.before.named_by) == alone(change.kernel.named_by)
+    return f"was {printable(change.before.name, _WIDEST) if whole else names.of(change.before.named_by)}"
+
+
+def renaming(change: Change, names: Names) -> str:
+    """The new name, the old one, and the evidence: ``fa3, was flash (flash → fa3 explains 15)``."""
+    return f"{names.of(change.kernel.named_by)}, {former(change, names)} ({because(change)})"
 
 
 def because(change: Change) -> str:

@@ -115,7 +115,7 @@ def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
     result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
     said = " ".join(result.stdout.decode().split())
-    assert "renamed model::gemm<8> → model::contract<8> (gemm → contract explains 2)" in said
+    assert "renamed was model::gemm<8>" in said
 
 
 @each_release
@@ -144,7 +144,7 @@ def test_the_command_shows_renames() -> None:
     result = run("diff", logs[0], logs[1], *stated, "--fail-on", "policy")
     assert result.returncode == 1
     text = result.stdout.decode()
-    assert "renamed       softmax_rows → softmax_rows_fused (stated)" in text
+    assert "renamed       was softmax_rows" in text
     assert "1 changed, 1 renamed (1 of them changed), 0 added, 0 removed, 21 with the same figures" in text
     assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
     (change,) = json.loads(run("diff", logs[0], logs[1], *stated, "-f", "json").stdout)["changes"]
