@@ -16,18 +16,6 @@ from spillscan.model import Build, Gap, Origin
 from spillscan.model.symbols import arch_family, natural
 from spillscan.occupancy.devices import resolve, runs_on
 
-ISA_OF_RELEASE = {
-    **{f"10.{minor}": f"6.{minor + 3}" for minor in range(3)},
-    **{f"11.{minor}": f"7.{minor}" for minor in range(9)},
-    **{f"12.{minor}": f"8.{minor if minor < 6 else minor - 1}" for minor in range(10)},
-    **{f"13.{minor}": f"9.{minor}" for minor in range(6)},
-}
-"""Newest PTX ISA version that a driver of each CUDA release accepts.
-
-From "PTX Release History" in the PTX ISA's release notes up to 13.1, and as reported by ptxas of 11.8, 12.0, 12.4,
-12.6, 12.8, 12.9, 13.0, 13.2 and 13.5.
-"""
-
 REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
 """Syntax of a requirement: machine code for exactly one arch, or PTX that any GPU from a compute capability on can
 run."""
@@ -41,21 +29,8 @@ class Archs(Struct):
 
     machine: set[str] = field(default_factory=set)
     """Machine code: ``sm_90a``."""
-    portable: dict[str, set[str | None]] = field(default_factory=dict)
-    """PTX: its ISA versions, such as ``8.5``, by arch, such as ``compute_90``; ``None`` if unknown."""
-
-    def too_new(self, release: str) -> dict[str, list[str]]:
-        """ISA versions, by arch, of PTX that a driver of CUDA ``release`` rejects or may reject."""
-        most, found = _number(ISA_OF_RELEASE[release]), {}
-        for arch in sorted(self.portable, key=natural):
-            if new := [each or "unknown" for each in self.portable[arch] if each is None or _number(each) > most]:
-                found[arch] = sorted(new, key=natural)
-        return found
-
-    def for_driver(self, release: str | None) -> Archs:
-        """The code that a driver of CUDA ``release`` can use; ``None``: a driver that accepts all PTX."""
-        new = self.too_new(release) if release is not None else {}
-        return Archs(self.machine, {arch: each for arch, each in self.portable.items() if arch not in new})
+    portable: set[str] = field(default_factory=set)
+    """PTX: ``compute_90``."""
 
     def lacks(self, wanted: Sequence[str]) -> list[str]:
         """``wanted`` archs that the file does not cover."""
@@ -85,10 +60,6 @@ def _runs(portable: str, name: str) -> bool:
     return divmod(int(number), 10) <= resolve(name)[0].version
 
 
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
-
-
 def of_build(build: Build) -> dict[str, Archs]:
     """Archs by binary; if no binary was read, those of the whole build, under an empty name."""
     found: dict[str, Archs] = {}
@@ -98,20 +69,15 @@ def of_build(build: Build) -> dict[str, Archs]:
                 found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
     for module in build.portable:
         if module.form == "PTX" and module.arch:
-            here = found.setdefault(module.origin.input if module.origin else "", Archs())
-            here.portable.setdefault(module.arch, set()).add(module.version)
+            found.setdefault(module.origin.input if module.origin else "", Archs()).portable.add(module.arch)
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
-def gaps(held: Mapping[str, Archs], wanted: Sequence[str], release: str | None) -> Iterator[Gap]:
-    """``wanted`` archs that files lack, and PTX that drivers of CUDA ``release`` reject."""
+def gaps(held: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Gap]:
+    """``wanted`` archs that files lack."""
     for name, archs in held.items():
         origin = Origin(input=name, format="binary") if name else None
-        if lacking := archs.for_driver(release).lacks(wanted):
-            have = " ".join(sorted({*archs.machine, *archs.portable}, key=natural)) or "no GPU code"
+        if lacking := archs.lacks(wanted):
+            have = " ".join(sorted(archs.machine | archs.portable, key=natural)) or "no GPU code"
             message = f"no code for {', '.join(lacking)} (required by the policy); it has {have}"
             yield Gap(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))
-        if release and (new := archs.too_new(release)):
-            listed = ", ".join(f"{arch} of PTX ISA {' and '.join(versions)}" for arch, versions in new.items())
-            message = f"{listed}; drivers of CUDA {release} accept PTX ISA up to {ISA_OF_RELEASE[release]}"
-            yield Gap(code="ptx-too-new", message=message, hides=("kernels",), origin=origin, names=tuple(new))

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if alone == "copy":
         _answers.show(forms, _duplicates(weighed), most)
     elif alone:
-        _answers.show(forms, _gpus([archs.for_driver(policy.values.driver_release) for archs in held.values()]))
+        _answers.show(forms, _gpus(held.values()))
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             html=lambda: size_report.page(whole, f"Size of {basename(weighed[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
-    gaps += coverage.gaps(held, policy.require_archs, policy.values.driver_release)
+    gaps += coverage.gaps(held, policy.require_archs)
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")

@@ -70,10 +70,10 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
         if kernels < policy.values.expect_kernels:
             message = f"{count(kernels, 'kernel')}, expected at least {policy.values.expect_kernels:,}"
             yield Gap(code="fewer-kernels", message=message, hides=("kernels",))
-    if build.kernels and (policy.require_archs or policy.values.driver_release):
+    if build.kernels and policy.require_archs:
         from spillscan.builds import coverage
 
-        yield from coverage.gaps(coverage.of_build(build), policy.require_archs, policy.values.driver_release)
+        yield from coverage.gaps(coverage.of_build(build), policy.require_archs)
     yield from gaps_of_input(build, judged, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):

@@ -96,7 +96,6 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "unit-missing": ("kernels",),
     "arch-missing": ("kernels",),
     "arch-required": ("kernels",),
-    "ptx-too-new": ("kernels",),
     "kernels-missing": ("kernels",),
     "nothing-compared": ("kernels",),
     "profile-unmatched": (),

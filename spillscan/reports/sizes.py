@@ -225,6 +225,6 @@ def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
             if key.form == "SASS":
                 here[name].machine.add(key.arch)
             elif key.form == "PTX":
-                here[name].portable.setdefault(key.arch, set()).add(key.section.partition(" ")[2] or None)
+                here[name].portable.add(key.arch)
         found |= here or {each.name: Archs()}
     return found

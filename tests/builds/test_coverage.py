@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spillscan import cli, scan
-from spillscan.builds.coverage import ISA_OF_RELEASE, Archs
+from spillscan.builds.coverage import Archs
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reading.binary.test_size_accounting import zipped
@@ -18,7 +18,7 @@ ROWS = yaml.safe_load((Path(__file__).parent / "coverage.yaml").read_text(encodi
 
 @pytest.mark.parametrize(("machine", "portable", "wanted", "lacking"), ROWS["lacking"])
 def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str) -> None:
-    held = Archs(machine=set(machine.split()), portable={arch: {None} for arch in portable.split()})
+    held = Archs(machine=set(machine.split()), portable=set(portable.split()))
     assert held.lacks(wanted.split()) == lacking.split()
 
 
@@ -29,7 +29,7 @@ def test_what_runs_where(archs: str, gpu: str, runs: list[str]) -> None:
         if arch.startswith("sm_"):
             held.machine.add(arch)
         else:
-            held.portable[arch] = {None}
+            held.portable.add(arch)
     assert [arch for found in held.for_gpu(gpu) for arch in found] == runs
 
 
@@ -66,30 +66,6 @@ def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert rows["7.0"] == ["0", "2"]
 
 
-RELEASES = {
-    "10.0": "6.3",
-    "10.2": "6.5",
-    "11.0": "7.0",
-    "11.8": "7.8",
-    "12.5": "8.5",
-    "12.6": "8.5",
-    "12.7": "8.6",
-    "12.9": "8.8",
-    "13.0": "9.0",
-    "13.5": "9.5",
-}
-
-
-def test_what_drivers_take() -> None:
-    assert {release: ISA_OF_RELEASE[release] for release in RELEASES} == RELEASES
-    held = Archs(portable={"compute_80": {"7.8"}, "compute_90": {"8.5", "8.0"}, "compute_75": {None}})
-    assert held.too_new("12.6") == {"compute_75": ["unknown"]}
-    assert held.too_new("12.4") == {"compute_75": ["unknown"], "compute_90": ["8.5"]}
-    assert held.for_driver("12.4").lacks(["compute_80", "compute_75"]) == ["compute_75"]
-    assert held.for_driver(None).lacks(["compute_75"]) == []
-    assert held.for_driver("12.4").for_gpu("sm_90") == ([], ["compute_80"])
-
-
 def test_versions_of_ptx_in_binaries_are_those_of_their_text(tmp_path: Path) -> None:
     path = tmp_path / "linked.so"
     path.write_bytes(stored("linked-13.5.so"))
@@ -114,14 +90,6 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
     def says(text: str) -> None:
         policy.write_text(f"version: 1\n{text}")
 
-    says("driver_release: '13.5'\n")
-    assert said("size")[0] == 0
-    says("driver_release: '13.0'\n")
-    for command, *options in (("size",), ("check", "--severity", "spill=off", "--severity", "spill-in-loop=off")):
-        status, text = said(command, *options)
-        assert status == 2
-        assert text.count("compute_80 of PTX ISA 9.5; drivers of CUDA 13.0 accept PTX ISA up to 9.0") == 1
-    assert said("size", "--set", "driver_release=13.5")[0] == 0
     says("require_archs: sm_86\n")
     status, text = said("size")
     assert status == 2

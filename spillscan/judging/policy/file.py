@@ -107,7 +107,6 @@ class PolicyFile(Limits, frozen=True):
     require_archs: Annotated[Words | None, _says("code in each binary: sm_90a (machine code), compute_120 (PTX)")] = (
         None
     )
-    driver_release: Annotated[Word | None, _says('CUDA release whose drivers load all PTX, such as "12.4"')] = None
     max_file_bytes: Annotated[Bytes, _says("file size, bytes (`size`)")] = "none"
     baseline: Annotated[Word | None, _says("baseline file, relative to the policy's folder")] = None
     kernels: Annotated[list[KernelEntry], _says("limits, severities and launches for some kernels")] = field(
@@ -120,7 +119,7 @@ class PolicyFile(Limits, frozen=True):
 
 
 LIMITS = tuple(name for name in Limits.__struct_fields__ if name != "severity")
-SETTINGS = ("fail_on", "expect_kernels", "devices", "require_archs", "driver_release", "max_file_bytes", "baseline")
+SETTINGS = ("fail_on", "expect_kernels", "devices", "require_archs", "max_file_bytes", "baseline")
 
 
 KEYS = (*LIMITS, *SETTINGS)

@@ -97,10 +97,8 @@ def _settings(found: file.Limits, node: Node, folder: str = "") -> dict[str, Set
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
     if name == "baseline":
         return os.path.normpath(os.path.join(folder, value))
-    from spillscan.builds.coverage import ISA_OF_RELEASE, REQUIREMENT
+    from spillscan.builds.coverage import REQUIREMENT
 
-    if name == "driver_release":
-        _check_known(node, "CUDA release", value, ISA_OF_RELEASE)
     words = file.words(value) if name in ("devices", "require_archs") else ()
     for word in words:
         if name == "devices":
@@ -206,7 +204,7 @@ def _node(name: str, text: str) -> Node:
     place = _OF_OPTION.get(name, "--set")
     if name in ("devices", "require_archs"):
         return Node([Node(word.strip(), place) for word in text.split(",")], place)
-    is_number = name not in ("driver_release", "baseline") and text.isascii() and text.isdecimal()
+    is_number = name != "baseline" and text.isascii() and text.isdecimal()
     return Node(int(text) if is_number and len(text) < 19 else text, place)
 
 

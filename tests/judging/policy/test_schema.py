@@ -66,7 +66,6 @@ MISTAKES = [
     ),
     ("devices: [H1000]\n", "1: unknown device 'H1000'; "),
     ("require_archs: sm90\n", "1: 'sm90' is not an arch"),
-    ("driver_release: 12.4\n", "1: driver_release: expected a word, got 12.4"),
     ("accept:\n- {rule: spill}\n", "2: accept: needs `reason`"),
     ("accept:\n- {rule: spil, reason: r}\n", "2: unknown rule 'spil'; did you mean spill?"),
     ("accept:\n- {gap: unknown-spill, reason: r}\n", "2: unknown gap 'unknown-spill'; did you mean unknown-spills?"),
@@ -182,7 +181,7 @@ LAUNCH = table("cluster_blocks", "override", threads_per_block=st.integers(1, 10
 ENTRY = table(*LIMITS, "unit", match=st.just("gemm*"), arch=st.just(["sm_9*"]), launch=LAUNCH, severity=LEVELS)
 ACCEPT = table("until", "kernel", rule=st.just("spill"), reason=st.just("r"))
 DOCUMENTS = table(
-    *(name for name in KEYS if name not in ("devices", "require_archs", "driver_release")),
+    *(name for name in KEYS if name not in ("devices", "require_archs")),
     version=st.just(1),
     devices=st.just(["H100"]),
     severity=LEVELS,

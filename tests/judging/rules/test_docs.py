@@ -27,7 +27,7 @@ GROUPS = {
         step-retried host-step-failed""",
     "Files and binaries": """no-kernel unreadable nothing-recognised left-out left-out-report selected-kernels damaged
         damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
-        tool-message undecodable arch-required ptx-too-new""",
+        tool-message undecodable arch-required""",
     "Metrics": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
         unknown-code spill-mismatch registers-mismatch setmaxnreg-mismatch launch-mismatch ambiguous-sass
         not-in-dump not-in-log profile-unmatched profile-contradicts profiler-error""",
