@@ -4,7 +4,7 @@ typo would silently leave out kernels."""
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,8 +13,7 @@ from spillscan.model import Build, Kernel
 from spillscan.model.patterns import matches, names_of
 from spillscan.naming import Names
 from spillscan.occupancy.devices import runs_on
-from spillscan.output.errors import InputError, closest
-from spillscan.output.safe import printable
+from spillscan.output.errors import InputError, nearest
 
 
 class Selection(NamedTuple):
@@ -49,17 +48,16 @@ class Selection(NamedTuple):
 
         for arch in self.archs:
             if not any(kernel.key.arch == arch for kernel in kernels):
-                near = _meant(arch, {kernel.key.arch for kernel in kernels if kernel.key.arch})
-                raise InputError(f"no kernel matches --arch {arch}", f"{near}the input has {_archs(kernels)}")
+                raise InputError(f"no kernel matches --arch {arch}", f"the input has {_archs(kernels)}")
         patterns = [("--kernel", pattern) for pattern in self.patterns]
         patterns += [("--launch", text.rpartition("=")[0]) for text in self.launches]
         for option, pattern in patterns:
             if not any(matches(kernel, pattern) for kernel in kernels):
-                near = _meant(pattern.partition("<")[0], {kernel.short_name for kernel in kernels})
+                near = nearest(pattern, sorted({kernel.short_name for kernel in kernels}))
                 inputs = {origin.input for kernel in kernels for origin in kernel.origins[:1]}
                 of = shlex.quote(inputs.pop()) if len(inputs) == 1 else "BUILD"
                 listing = f"`spillscan scan --all {of}` lists the kernels"
-                raise InputError(f"no kernel matches {option} {pattern!r}", f"{near}{listing}")
+                raise InputError(f"no kernel matches {option} {pattern!r}", near or listing)
 
     def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
         """The selection with patterns that match nothing replaced by the kernels that tables show under that name."""
@@ -111,8 +109,3 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
 def _archs(kernels: Sequence[Kernel]) -> str:
     """Archs of the kernels: ``sm_80, sm_90``."""
     return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "no arch"
-
-
-def _meant(name: str, known: Collection[str]) -> str:
-    near = closest(name, known)
-    return f"did you mean {printable(near, 60)}? " if near else ""

@@ -68,5 +68,5 @@ def closest(name: str, known: Collection[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Name without the dashes of an option, which would make all options similar."""
-    return name.lower().lstrip("-").replace("-", "_")
+    """Name without the dashes of an option, which would make all options similar, and without template arguments."""
+    return name.partition("<")[0].lower().lstrip("-").replace("-", "_")
