@@ -50,26 +50,20 @@ bench: $(TESTS)
 
 oracle: $(TESTS)
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=oracle
-	$(BIN)/python tests/oracle/million.py
-	$(BIN)/python -m tests.oracle.run_oracle
 	$(BIN)/python -m tests.oracle.adoption_oracle
 	$(BIN)/python tests/oracle/identity_oracle.py
-	$(BIN)/python -m tests.oracle.names_oracle
 	$(BIN)/python -m tests.oracle.healthy_oracle
 	$(BIN)/python -m tests.oracle.renames_oracle fixtures/large/kernels5000-13.0.log.zst
-	$(BIN)/python tests/oracle/spill_oracle.py
-	$(BIN)/python -m tests.oracle.cubin_oracle
+	$(BIN)/python -m tests.oracle.ptxas_oracle
+	$(BIN)/python -m tests.oracle.ptxas_oracle --public --builds 4
 	$(BIN)/python -m tests.oracle.roles_oracle
 	$(BIN)/python -m tests.oracle.registers_oracle --public
 	$(BIN)/python -m tests.oracle.why_oracle
-	$(BIN)/python -m tests.oracle.code_oracle
 	$(BIN)/python -m tests.oracle.advice_oracle
-	$(BIN)/python -m tests.oracle.containers_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle
 	$(BIN)/python -m tests.oracle.binary_oracle --public --quick
 	$(BIN)/python -m tests.oracle.size_oracle
 	$(BIN)/python -m tests.oracle.size_oracle --public --disassemble 0
-	$(BIN)/python -m tests.oracle.sweep_oracle
 	$(BIN)/python -m tests.history.audit.crashes
 	$(BIN)/python -m tests.oracle.growth_oracle
 	$(BIN)/python -m tests.oracle.attack_oracle

@@ -1,4 +1,4 @@
-"""Against NVIDIA's cuda_occupancy.h 13.5: 20,000 configurations; more in ``tests/oracle/million.py``."""
+"""Against NVIDIA's cuda_occupancy.h: 20,000 configurations, in ``make oracle`` a million, and older headers, too."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pytest
 from spillscan.occupancy import devices, occupancy
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import available_dynamic_shared_bytes, best_block_sizes, headroom
+from tests.conftest import sized
 from tests.occupancy.deviations import header_mask
 from tests.oracle import occupancy_header as header
 from tests.oracle.occupancy_header import NOT_SET, configuration
 
-SAMPLE = 20_000
+SAMPLE = sized(20_000, 1_000_000)
+OLDER = ("13.0.88", "12.9.79", "12.4.127", "11.8.89")
 BITS = ("warps", "registers", "shared_memory", "blocks", "barriers", "virtual_resources")
 
 
@@ -50,6 +52,16 @@ def test_field(field, rows, truth, ours):
         place = int(different[0])
         row = {name: int(column[place]) for name, column in rows.items()}
         pytest.fail(f"{len(different)} rows, first {row}: {truth[field][place]}, here {ours[field][place]}")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("version", OLDER)
+def test_older_headers_differ_in_barriers_alone(version, rows):
+    plain = {**rows, "virtual_resources": np.zeros(SAMPLE, np.int64)}  # headers before 13.0 have none
+    old = header.ask(header.build(version), plain)
+    differs = (old["status"] == 0) & (old["resident_blocks"] != header.answers(plain)["resident_blocks"])
+    found = {devices()[place].compute_capability for place in rows["device"][differs]}
+    assert found <= {"10.3"}  # up to 13.0 the header has 64 barriers there
 
 
 def test_the_mask_of_the_header_is_explained(rows, truth):

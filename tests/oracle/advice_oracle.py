@@ -13,9 +13,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -27,27 +25,13 @@ from spillscan import scan
 from spillscan.model import Kernel
 from spillscan.model.local import SourceLine
 from spillscan.reading.machine.spillmap import TOP, culprits
-from tests.conftest import FIXTURES, ROOT
 from tests.oracle.spill_sources import source
-
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-from maker.toolchains import Toolchains
+from tests.oracle.toolchain import ptx, root, said, tool
 
 RELEASES = ("12.9", "13.0", "13.5")
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 PARTS = ("lines", "planted")
-THREADS = 256
 PLANTS = 30
-
-
-def run(*words: object, **variables: str) -> str:
-    """What a tool prints; it must succeed."""
-    command = [str(word) for word in words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
-    if done.returncode:
-        raise SystemExit(f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return done.stdout + done.stderr
 
 
 # ---- an independent reading of nvdisasm ------------------------------------------------------------------------------
@@ -157,24 +141,9 @@ class Oracle:
     """Compiles, compares and counts."""
 
     def __init__(self, folder: Path) -> None:
-        self.tools = Toolchains(FIXTURES / "cases.yaml", None)
         self.folder = folder
         self.tally: Counter[str] = Counter()
         self.wrong = 0
-
-    def tool(self, release: str, name: str) -> Path:
-        """A program of a toolkit."""
-        return self.tools.root(release) / "bin" / name
-
-    def ptx(self, seed: int) -> Path:
-        """A random source as PTX with lines, of no launch bounds."""
-        text, target = self.folder / f"s{seed}.cu", self.folder / f"s{seed}.ptx"
-        text.write_text(re.sub(r"__launch_bounds__\([\d, ]+\) ", "", source(seed)))
-        options = ["--gpu-architecture=compute_52", "--std=c++14", "-default-device", "--generate-line-info"]
-        maker = ROOT / "fixtures" / "maker" / "libraries.py"
-        library = str(self.tools.root("nvrtc-11.7") / "lib")
-        run(sys.executable, maker, "nvrtc", *options, text, "-o", target, LD_LIBRARY_PATH=library)
-        return target
 
     def complain(self, text: str) -> None:
         """Something is wrong."""
@@ -193,12 +162,13 @@ def heaviest(kernel: Kernel) -> list[tuple[str, int]]:
 
 def lines(oracle: Oracle, seed: int) -> None:
     """One source by several releases for several archs."""
-    ptx, random = oracle.ptx(seed), Random(seed)
+    random, unbounded = Random(seed), re.sub(r"__launch_bounds__\([\d, ]+\) ", "", source(seed))
+    module = ptx(unbounded, oracle.folder / f"s{seed}.ptx", "--generate-line-info")
     for release in RELEASES:
         arch, cap = random.choice(ARCHS), random.choice((24, 32, 40, 48))
-        cubin = ptx.with_suffix(f".{release}.cubin")
-        run(oracle.tool(release, "ptxas"), "-lineinfo", f"-maxrregcount={cap}", f"-arch={arch}", ptx, "-o", cubin)
-        reading = weighed(run(oracle.tool("sass-13.5", "nvdisasm"), "-c", "-gi", cubin))
+        cubin = module.with_suffix(f".{release}.cubin")
+        said(tool(release, "ptxas"), "-lineinfo", f"-maxrregcount={cap}", f"-arch={arch}", module, "-o", cubin)
+        reading = weighed(said(tool("sass-13.5", "nvdisasm"), "-c", "-gi", cubin))
         for kernel in scan(str(cubin)).kernels:
             named = heaviest(kernel) if kernel.role == "entry" and kernel.sass else []
             weights = reading.get(kernel.key.symbol, Counter())
@@ -268,9 +238,8 @@ def planted(oracle: Oracle, seed: int) -> None:
         path, cubin = oracle.folder / "k.cu", oracle.folder / "k.cubin"
         path.write_text(text)
         wanted = 1 + next(at for at, each in enumerate(text.splitlines()) if line in each)
-        root = oracle.tools.root(release)
-        options = ["-cubin", f"-arch={arch}", "-lineinfo", f"-I{root / 'include'}"]
-        run(oracle.tool(release, "nvcc"), *options, "-o", cubin, path, PATH=f"{root / 'bin'}:{os.environ['PATH']}")
+        options = ["-cubin", f"-arch={arch}", "-lineinfo", f"-I{root(release) / 'include'}"]
+        said(tool(release, "nvcc"), *options, "-o", cubin, path)
         (kernel,) = (each for each in scan(str(cubin)).kernels if each.key.symbol == "k")
         assert kernel.sass
         if not sum(kernel.spills or ()):
@@ -303,9 +272,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         oracle = Oracle(Path(folder))
         for seed in range(arguments.seed, arguments.seed + arguments.sources):
-            for part, ask in (("lines", lines),):
-                if part in parts:
-                    ask(oracle, seed)
+            if "lines" in parts:
+                lines(oracle, seed)
         if "planted" in parts:
             planted(oracle, arguments.seed)
     print("\n".join(f"{name}: {number}" for name, number in sorted(oracle.tally.items())))

@@ -31,12 +31,9 @@ from spillscan.reading.binary.pressure import Pressure, pressures
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live
-from tests.conftest import FIXTURES, ROOT
+from tests.oracle.toolchain import default_cache, download, tool
 
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-from maker.live import FIRST_BIT, Row, listing
-from maker.toolchains import Toolchains, default_cache, download
+from maker.live import FIRST_BIT, Row, listing  # isort: skip
 
 CALLS = {0x343, 0x344, 0x943, 0x944, 0x949, 0x94A, 0x94F, 0x950, 0x957, 0x959}
 """Opcodes of calls, returns and indirect branches."""
@@ -161,11 +158,8 @@ def main() -> int:
     parser.add_argument("--public", action="store_true", help="take wheels from PyPI")
     parser.add_argument("--instructions", type=int, default=100_000)
     parser.add_argument("--skip", type=int, default=0, help="cubins that are left out")
-    parser.add_argument("--nvdisasm", type=Path, help="default: that of the fixtures' toolchain")
     arguments = parser.parse_args()
-    nvdisasm = arguments.nvdisasm
-    if nvdisasm is None:
-        nvdisasm = Toolchains(FIXTURES / "cases.yaml", None).root("sass-13.5") / "bin" / "nvdisasm"
+    nvdisasm = tool("sass-13.5", "nvdisasm")
     if not arguments.public:
         return one(arguments.library, arguments.arch, nvdisasm, arguments.instructions, arguments.skip)
     wheels = [(download(name, default_cache() / "wheels"), archs) for name, archs in PUBLIC.items()]

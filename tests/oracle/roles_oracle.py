@@ -1,6 +1,6 @@
 """Roles of warp-specialised kernels against a naive reading of nvdisasm's text. Not part of `make test`.
 
-    python -m tests.oracle.roles_oracle [--cache DIR] [--modules N] [--seed SEED]
+    python -m tests.oracle.roles_oracle [--modules N] [--seed SEED]
 
 Kernels of two and three roles (`fixtures/maker/roles.py`) with numbers by chance are compiled for sm_90a and sm_100a,
 with launch bounds and without. Of each the roles' addresses, registers, spills and local traffic, by the cubin and by
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -27,10 +26,9 @@ from spillscan.model import Build
 from spillscan.model.code import SassStats
 from spillscan.model.local import Traffic
 from spillscan.reading import pipeline
+from tests.oracle.toolchain import said, tool
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "fixtures"))
-
+TOOLS = "sass-13.5"
 _LINE = re.compile(
     r"\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ )?(\S+?)((?:\.\w+)*)(?: (.*?))?\s*(\(\*\"SpillRefill\"\*\))?\s*;"
 )
@@ -131,21 +129,18 @@ def lost(base: Build, head: Build) -> set[str]:
 def main() -> int:
     """Compile and compare."""
     from maker import roles
-    from maker.toolchains import Toolchains
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cache", type=Path)
     parser.add_argument("--modules", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    tools = Toolchains(ROOT / "fixtures" / "cases.yaml", arguments.cache).root("sass-13.5") / "bin"
     random, counts = Random(arguments.seed), Counter[str]()
     for number in range(arguments.modules):
         for arch in roles.ARCHS:
             kernels = [_kernel(random, f"kernel_{n}") for n in range(4)]
             with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
                 builds = {
-                    state: _builds(Path(folder), tools, arch, state, roles.module(arch, "".join(texts)))
+                    state: _builds(Path(folder), arch, state, roles.module(arch, "".join(texts)))
                     for state, texts in zip(("kept", "dropped"), zip(*kernels, strict=True), strict=True)
                 }
             for form in builds["kept"]:
@@ -175,25 +170,22 @@ def _kernel(random: Random, name: str) -> tuple[str, str]:
     return roles.kernel(name, mine, bounds), roles.kernel(name, mine, "")
 
 
-def _builds(folder: Path, tools: Path, arch: str, state: str, ptx: str) -> dict[str, Build]:
+def _builds(folder: Path, arch: str, state: str, ptx: str) -> dict[str, Build]:
     """What spillscan makes of a module by each form of it; the naive reading needs the text besides."""
     place = folder / state
     place.mkdir()
-    (place / "module.ptx").write_text(ptx)
-    command = [tools / "ptxas", "-v", f"-arch={arch}", "module.ptx", "-o", "module.cubin"]
-    done = subprocess.run(command, cwd=place, capture_output=True, check=True)
-    (place / "module.log").write_bytes(done.stderr)
-    for name, options in (("cuobjdump", "-sass"), ("nvdisasm", "-c")):
-        said = subprocess.run([tools / name, options, "module.cubin"], cwd=place, capture_output=True, check=True)
-        (place / f"module.{name}").write_bytes(said.stdout)
-    files = {
-        "log": "module.log",
-        "binary": "module.cubin",
-        "cuobjdump": "module.cuobjdump",
-        "nvdisasm": "module.nvdisasm",
+    module, cubin = place / "module.ptx", place / "module.cubin"
+    module.write_text(ptx)
+    texts = {"log": said(tool(TOOLS, "ptxas"), "-v", f"-arch={arch}", module, "-o", cubin, errors=True)}
+    for name, option in (("cuobjdump", "-sass"), ("nvdisasm", "-c")):
+        texts[name] = said(tool(TOOLS, name), option, cubin)
+    for name, text in texts.items():
+        (place / f"module.{name}").write_text(text)
+    _TEXTS[state] = texts["nvdisasm"]
+    return {
+        "binary": pipeline.scan(str(cubin)),
+        **{name: pipeline.scan(str(place / f"module.{name}")) for name in texts},
     }
-    _TEXTS[state] = (place / "module.nvdisasm").read_text()
-    return {form: pipeline.scan(str(place / file)) for form, file in files.items()}
 
 
 _TEXTS: dict[str, str] = {}

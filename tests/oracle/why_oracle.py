@@ -8,8 +8,6 @@ python -m tests.oracle.why_oracle [--arch sm_90]…
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,11 +19,7 @@ from spillscan.judging.compare.causes import Growth, Kind
 from spillscan.model import Kernel
 from spillscan.reading.binary.pressure import Pressure, pressures
 from spillscan.reading.binary.records import cubins
-from tests.conftest import FIXTURES, ROOT
-
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-from maker.toolchains import Toolchains
+from tests.oracle.toolchain import root, said
 
 ENOUGH = 0.95
 NEW, OLD = "13.5", "13.0"
@@ -136,10 +130,7 @@ def main() -> int:
     """Compile, and ask."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--arch", action="append", help="default: sm_80, sm_90, sm_120")
-    parser.add_argument("--root", type=Path, action="append", help="toolkits: the newer, the older")
     arguments = parser.parse_args()
-    made = Toolchains(FIXTURES / "cases.yaml", None)
-    roots = arguments.root or [made.root(NEW), made.root(OLD)]
     right = total = more = 0
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "k.cu", Path(folder) / "k.cubin"
@@ -147,11 +138,10 @@ def main() -> int:
             for plant in plants():
                 found = []
                 for side in plant[1:]:
-                    root = roots[side.old]
+                    toolkit = root(OLD if side.old else NEW)
                     source.write_text(side.source)
-                    command = [root / "bin" / "nvcc", "-cubin", f"-arch={arch}", "-lineinfo", f"-I{root / 'include'}"]
-                    path = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
-                    subprocess.run([*command, "-o", target, source, *side.flags], env=path, check=True)
+                    options = ("-cubin", f"-arch={arch}", "-lineinfo", f"-I{toolkit / 'include'}", *side.flags)
+                    said(toolkit / "bin" / "nvcc", *options, "-o", target, source)
                     found.append(read(target))
                 (before, old), (after, new) = found
                 causes = Growth(before, after, {id(before): old, id(after): new}).causes

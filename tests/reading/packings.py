@@ -8,7 +8,7 @@ import io
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import lz4.frame
 
@@ -98,8 +98,3 @@ def packed(data: bytes, name: str, container: str, compression: str, depth: int)
         data, name = COMPRESSIONS[compression](data), f"{name}.{compression}"
         data, name = CONTAINERS[container](data, name[-15:]), f"x.{container}"
     return data, name
-
-
-def every() -> Iterator[tuple[str, str, int]]:
-    """All 120."""
-    return ((form, codec, depth) for form in CONTAINERS for codec in COMPRESSIONS for depth in DEPTHS)

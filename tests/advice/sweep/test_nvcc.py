@@ -13,14 +13,12 @@ from tests.conftest import sized
 pytestmark = pytest.mark.skipif(NVCC is None, reason="needs nvcc")
 
 
-@pytest.mark.parametrize(
-    "name", sized(["attribute"], ["C, static, namespace", "attribute", "undefined", "attribute of bounds", "own macro"])
-)
+@pytest.mark.parametrize("name", sized(["attribute"], [*SOURCES]))
 def test_sources(name: str, tmp_path: Path) -> None:
     assert wrong_with(SOURCES[name], NVCC or "", tmp_path) == []
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", ["options file", "threads"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_commands(name: str, tmp_path: Path) -> None:
     assert wrong_with(Source(PLAIN, command=COMMANDS[name]), NVCC or "", tmp_path) == []
