@@ -63,7 +63,7 @@ def assert_no_spills(
     if not kept:
         where = f" for {arch}" if arch else ""
         raise InputError(f"no kernel matches {kernel!r}{where}", "spillscan scan --all lists the kernels")
-    policy = Policy((from_options({MAX_BYTES.name: str(max_spill_bytes)}, (), ()),))
+    policy = Policy((from_options({MAX_BYTES.name: str(max_spill_bytes)}),))
     judgement = check(replace(build, kernels=kept), policy)
     spilling = [each for each in judgement.findings if each.rule == SPILL.id]
     undecided = [each for each in judgement.undecided if each.rule == SPILL]

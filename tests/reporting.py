@@ -27,7 +27,7 @@ from spillscan.output.terminal import Style
 from spillscan.reports import formats
 from spillscan.reports.report import Kind, Report
 
-POLICY = Policy((from_options({"max_registers": "128"}, (), ()),))
+POLICY = Policy((from_options({"max_registers": "128"}),))
 """What :func:`report_of` judges by."""
 
 

@@ -13,7 +13,7 @@ from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.judging.places import Place, Tree, weighed
 from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
-from spillscan.occupancy.binding import LABELS
+from spillscan.occupancy.model import LABELS
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from spillscan.output.safe import printable
 from spillscan.output.terminal import complain
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline import BaselineResult, Unmatched
     from spillscan.judging.baseline.file import Baseline
     from spillscan.judging.policy.effective import Policy
     from spillscan.judging.rules import Terms, Undecided
+    from spillscan.judging.verdict import BaselineResult, Unmatched
     from spillscan.model import Build, Finding, Gap, Hidden, Issue
     from spillscan.reports.report import Report
 
@@ -63,7 +63,7 @@ class Gate(NamedTuple):
         ``build`` is the selected part of ``whole``; ``undecided``: results that rules left open. A build is also
         compared with the recorded metrics.
         """
-        from spillscan.judging.baseline import BaselineResult
+        from spillscan.judging.verdict import BaselineResult
 
         known = self.policy.accepted(findings)
         if self.baseline is None:

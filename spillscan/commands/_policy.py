@@ -79,10 +79,6 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     from spillscan.judging.policy.file import KEYS, LIMITS
     from spillscan.judging.policy.reading import from_options, load
 
-    renames = getattr(arguments, "rename", None) or ()
-    if renames:
-        from spillscan.naming.renames import parse_rename
-
     texts = _options.keyed(getattr(arguments, "settings", ()), KEYS)
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
@@ -96,7 +92,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
         getattr(arguments, "severity", None) or (),
         getattr(arguments, "launch", None) or (),
         getattr(arguments, "accept", None) or (),
-        [parse_rename(text) for text in renames],
+        getattr(arguments, "rename", None) or (),
         strict=bool(getattr(arguments, "strict", False)),
     )
     config = None if arguments.config == NO_FILE else arguments.config

@@ -22,13 +22,12 @@ from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy import data, text
-from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.bounds import register_limit
 from spillscan.occupancy.data import summary_data
 from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
 from spillscan.occupancy.formula import check, resident
 from spillscan.occupancy.headroom import headroom, next_block
-from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
+from spillscan.occupancy.model import CACHING, LABELS, PREFERENCES, Configuration
 from spillscan.occupancy.summary import Summary, clusters, footprint, summarise
 from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_line
 from spillscan.output.errors import UsageError

@@ -20,7 +20,6 @@ from spillscan.model import Evidence, Kernel
 from spillscan.model.symbols import UNNAMED, Demangled, Function, arch_family, demangle, spellings
 from spillscan.naming.namesakes import but, digest, grouped, template
 from spillscan.naming.symbol import canonical
-from spillscan.output.errors import UsageError
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|_+|\$+|.")
@@ -89,16 +88,6 @@ class _Rule(NamedTuple):
 
 _Pairs = dict[str, str]
 """New names by old names, one to one."""
-
-
-def parse_rename(text: str) -> tuple[str, str]:
-    """Parse ``OLD=NEW``, two globs; raise :class:`~spillscan.UsageError` if their numbers of stars differ."""
-    old, sign, new = text.partition("=")
-    if not old or not sign or not new:
-        raise UsageError(f"{text!r} is not a pair of kernel names", "write OLD=NEW")
-    if old.count("*") != new.count("*"):
-        raise UsageError(f"{text!r}: OLD and NEW have different numbers of stars", "use the same number of * in both")
-    return old, new
 
 
 def stated_renames(renames: Renames, gone: Iterable[Kernel], new: Iterable[Kernel]) -> list[Match]:

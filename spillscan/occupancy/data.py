@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from spillscan.occupancy.binding import findings
 from spillscan.occupancy.bounds import bounds_for_more_blocks
 from spillscan.occupancy.devices import Device
 from spillscan.occupancy.headroom import (
@@ -15,7 +14,7 @@ from spillscan.occupancy.headroom import (
     headroom,
     next_block,
 )
-from spillscan.occupancy.model import Occupancy
+from spillscan.occupancy.model import Occupancy, findings
 from spillscan.occupancy.summary import Summary
 
 

@@ -8,11 +8,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from spillscan.model import Launch, Usage
-from spillscan.occupancy.binding import findings, limited_by
 from spillscan.occupancy.devices import Device, Gpu, resolve
 from spillscan.occupancy.formula import launched, resident
-from spillscan.occupancy.headroom import best_block_sizes, changed
-from spillscan.occupancy.model import Limiter, Occupancy
+from spillscan.occupancy.model import Limiter, Occupancy, findings, limited_by
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 
@@ -255,6 +253,8 @@ def _over_block_sizes(
 
     Cached, because dozens of sizes are tried and many kernels have equal values.
     """
+    from spillscan.occupancy.headroom import best_block_sizes, changed  # a known launch needs no other size
+
     configuration = launched(
         resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
     )

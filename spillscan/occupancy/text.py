@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spillscan.occupancy.binding import LABELS, findings, limited_by, verdict
 from spillscan.occupancy.bounds import RegisterLimit
 from spillscan.occupancy.devices import Device, sources
 from spillscan.occupancy.headroom import (
@@ -15,7 +14,7 @@ from spillscan.occupancy.headroom import (
     headroom,
     next_block,
 )
-from spillscan.occupancy.model import Configuration, Occupancy
+from spillscan.occupancy.model import LABELS, Configuration, Occupancy, findings, limited_by, verdict
 from spillscan.occupancy.summary import Clusters, Footprint, percent
 from spillscan.output.nouns import count, size
 

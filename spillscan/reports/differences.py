@@ -15,7 +15,7 @@ from msgspec import Struct
 from spillscan.judging.compare.metrics import moved_to_shared, totals
 from spillscan.model import SEVERITIES, Build, Change, Delta, Effect, Finding, Kernel
 from spillscan.model.metrics import METRICS, find_metric
-from spillscan.occupancy.binding import limited_by
+from spillscan.occupancy.model import limited_by
 from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.markdown import code
 from spillscan.output.nouns import count, size

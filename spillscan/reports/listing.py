@@ -82,12 +82,12 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
 def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
     """``build.log:48: incomplete: the log ends … [truncated]`` and its fix, then gaps that the policy accepts."""
-    from spillscan.judging.rule_docs import explanations  # a clean build has none
-
     for each in few_of_a_kind(report.gaps, report.names):
         if isinstance(each, str):
             yield paint(each, DIM, style)
             continue
+        from spillscan.judging.rule_docs import explanations  # a clean build has no gaps
+
         known = explanations("gaps").get(each.code)  # absent if a newer release wrote the snapshot
         yield paint(f"{each.place}incomplete: {each.text} [{each.code}]", YELLOW, style)
         yield from block([("fix", known.fix.rstrip("."))] if known else (), style)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from spillscan.judging.definitions import MARK, Definitions
-from spillscan.judging.places import Tree
+from spillscan.judging.places import MARK, Definitions, Tree
 from spillscan.model.build import damage
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Form, parse_forms, put

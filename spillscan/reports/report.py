@@ -18,8 +18,8 @@ from spillscan.occupancy.launches import Launches, LaunchMap
 if TYPE_CHECKING:
     from spillscan.advice.families import Advice
     from spillscan.advice.ranking import Ranked
-    from spillscan.judging.baseline import BaselineResult
     from spillscan.judging.compare.causes import Growth
+    from spillscan.judging.verdict import BaselineResult
     from spillscan.model.code import CodeText
     from spillscan.model.findings import CodeChange
     from spillscan.reading.binary.pressure import Pressure

@@ -20,7 +20,6 @@ from spillscan.model import SEVERITIES, Build, Change, Finding, Issue, Kernel, S
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
 from spillscan.naming.libraries import library_of
-from spillscan.output import markdown
 from spillscan.output.nouns import between, count, listed, size
 from spillscan.output.safe import printable
 from spillscan.reports.groups import none_spills, shared_label
@@ -228,6 +227,8 @@ def way_facts(way: Way) -> Iterator[tuple[str, str]]:
 
 def way_markdown(way: Way, but: str = "") -> Iterator[str]:
     """Next step in Markdown, with the command as code and without the text ``but``."""
+    from spillscan.output import markdown  # not for text
+
     for heading, text in way_facts(way):
         if text != but:
             yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"

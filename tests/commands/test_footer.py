@@ -125,7 +125,7 @@ def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], s
 
 def test_blocks_of_a_kernel_that_cannot_launch_are_no_open_end() -> None:
     build = Build(kernels=(replace(kernel(), usage=Usage(registers=32, shared_bytes=300_000)),))
-    policy = Policy((from_options({}, (), ()),))
+    policy = Policy((from_options({}),))
     assert [*not_checked(build, policy, check(build, policy).findings)] == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spillscan.judging.definitions import Definitions, definitions
+from spillscan.judging.places import Definitions, definitions
 from tests.conftest import sized
 
 ROWS = yaml.safe_load((Path(__file__).parent / "definitions.yaml").read_text(encoding="utf-8"))

@@ -130,7 +130,7 @@ def test_strict_counts_all_but_notes(severity: Severity, counts: bool) -> None:
     issue = Issue(code="unknown-clause", message="m", severity=severity)
     build = Build(kernels=(kernel("k"),), issues=(issue,))
     assert not gaps(build, policy())
-    assert bool(gaps(build, Policy((from_options({}, (), (), strict=True),)))) == counts
+    assert bool(gaps(build, Policy((from_options({}, strict=True),)))) == counts
 
 
 def test_one_unknown_kernel_among_many_is_a_gap() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from spillscan.model import Usage
 from spillscan.occupancy import Launch, occupancy
-from spillscan.occupancy.binding import findings, verdict
 from spillscan.occupancy.data import summary_data
+from spillscan.occupancy.model import findings, verdict
 from spillscan.occupancy.summary import summarise
 from spillscan.occupancy.text import report
 from spillscan.output.errors import UsageError

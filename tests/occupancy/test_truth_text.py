@@ -6,8 +6,8 @@ import pytest
 
 from spillscan.model import Usage
 from spillscan.occupancy import device, devices, occupancy
-from spillscan.occupancy.binding import findings
 from spillscan.occupancy.devices import runs_on
+from spillscan.occupancy.model import findings
 from spillscan.occupancy.summary import Clusters, summarise
 from spillscan.occupancy.text import cluster_line
 from spillscan.output.nouns import size

@@ -10,8 +10,8 @@ from spillscan.advice.sweep.settings import Setting, release
 from spillscan.advice.sweep.units import tool
 from spillscan.model import Kernel, Launch
 from spillscan.model.code import MOST_REGISTERS
-from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.bounds import REGISTER_STEP, bounds_for_more_blocks, bounds_for_more_registers
+from spillscan.occupancy.model import limited_by
 from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
 

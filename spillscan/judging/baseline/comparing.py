@@ -9,13 +9,13 @@ from typing import Any
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from spillscan.judging.baseline import BaselineResult, State, Unmatched
 from spillscan.judging.baseline.file import Baseline, Copy, Entry, Identity, identity_of
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import Undecided, all_rules, check_changes, measure, recorded_as
 from spillscan.judging.rules.blocks import TRADED
 from spillscan.judging.rules.spills import MAX_BYTES
+from spillscan.judging.verdict import BaselineResult, State, Unmatched
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.naming import alone
 from spillscan.naming.symbol import canonical

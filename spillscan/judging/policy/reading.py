@@ -74,7 +74,7 @@ def layer(root: Node, folder: str = "") -> Layer:
 def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     """A pair of ``renamed``; raise an error unless both have as many stars."""
     if not old or not new or not isinstance(new, str) or old.count("*") != new.count("*"):
-        raise node.error(f"renamed: {old!r}: {new!r} needs two names with the same number of stars")
+        raise node.error(f"{old!r} and {new!r} must be two names with the same number of stars")
     return old, new
 
 
@@ -97,15 +97,16 @@ def _settings(found: file.Limits, node: Node, folder: str = "") -> dict[str, Set
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
     if name == "baseline":
         return os.path.normpath(os.path.join(folder, value))
-    from spillscan.builds.coverage import REQUIREMENT
-
-    words = file.words(value) if name in ("devices", "require_archs") else ()
-    for word in words:
-        if name == "devices":
+    if name == "devices":
+        for word in file.words(value):
             _check(node, device, word)
-        elif not REQUIREMENT.fullmatch(word):
-            raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
-    return words or file.value_of(value)
+    elif name == "require_archs":
+        from spillscan.builds.coverage import REQUIREMENT
+
+        for word in file.words(value):
+            if not REQUIREMENT.fullmatch(word):
+                raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
+    return file.value_of(value)
 
 
 def _override(entry: file.KernelEntry, node: Node) -> Override:
@@ -173,10 +174,10 @@ _OF_OPTION = {"fail_on": "--fail-on", "baseline": "--baseline", "devices": "--de
 
 def from_options(
     texts: Mapping[str, str],
-    severities: Collection[str],
-    launches: Collection[str],
+    severities: Collection[str] = (),
+    launches: Collection[str] = (),
     accepted: Collection[str] = (),
-    renamed: Collection[tuple[str, str]] = (),
+    renamed: Collection[str] = (),
     *,
     strict: bool = False,
 ) -> Layer:
@@ -188,10 +189,13 @@ def from_options(
     if severities:
         levels = dict(map(_level_of, severities))
         table["severity"] = Node({rule: Node(level, "--severity") for rule, level in levels.items()}, "--severity")
+    if renamed:
+        pairs = (text.partition("=") for text in renamed)
+        table["renamed"] = Node({old: Node(new, "--rename") for old, _, new in pairs}, "--rename")
     if accepted:
         table["accept"] = Node([_accepted(text) for text in accepted], "--accept")
     entries = tuple(map(_launched, launches))
-    return structs.replace(layer(Node(table, "--set")), entries=entries, renamed=tuple(renamed), strict=strict)
+    return structs.replace(layer(Node(table, "--set")), entries=entries, strict=strict)
 
 
 def _launched(text: str) -> Override:

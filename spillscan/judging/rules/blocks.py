@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import ends_spills
-from spillscan.judging.rules._declared import Check, Found, Terms, unlinked
+from spillscan.judging.rules import Check, Found, Terms, unlinked
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
-from spillscan.occupancy.binding import limited_by
 from spillscan.occupancy.devices import WARP_THREADS, judged_on
+from spillscan.occupancy.model import limited_by
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
 

@@ -1,13 +1,17 @@
-"""Machine code: its size against a limit and an older build, and whether it differs from before or is gone."""
+"""Machine code: its size, differences from an older build, spills inside loops, and local arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
-from spillscan.judging.rules._declared import Check, Found, Terms, threshold
-from spillscan.model import Change, Limit, Rule
+from spillscan.judging.rules import Check, Found, Terms, grown, threshold
+from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
-from spillscan.output.nouns import sizes
+from spillscan.output.nouns import count, sizes
+
+if TYPE_CHECKING:
+    from spillscan.model.local import Traffic
 
 MAX_GROWTH = Limit("max_code_growth_percent", "change")
 SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes", "build"),))
@@ -51,6 +55,83 @@ def _removed(change: Change, terms: Terms) -> Iterator[Found]:
         yield Found("was removed")
 
 
+# ---- accesses to local memory ---------------------------------------------------------------------------------------
+
+LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
+ARRAYS = Rule("local-array", "warning", needs=("code",), least="note")
+_LOOPS = ("spills_in_loops", "spill_loop_depth")
+_ARRAYS = ("array_store_bytes", "array_load_bytes")
+_OPEN = "some local-memory accesses are unclassified"
+
+
+def _loops(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+    if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
+        depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in looping.items())
+        yield Found(f"spills inside loops, instructions: {depths}")
+
+
+def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Spill instructions in loops, by minimum depth."""
+    if kernel.sass is None:
+        return None
+    looping = kernel.sass.local.spills_in_loops
+    depths = range(1, max(looping, default=1) + 1)
+    return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
+
+
+def _more_loops(change: Change, terms: Terms) -> Iterator[Found]:
+    if more := grown(change, _LOOPS):
+        yield Found(f"spills more inside loops: {', '.join(more)}")
+
+
+def _accesses(kernel: Kernel | None) -> Traffic | None:
+    """Accesses to local arrays; ``None`` if the code was not read."""
+    return None if kernel is None or kernel.sass is None else kernel.sass.local.of("array")
+
+
+def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+    arrays = _accesses(kernel)
+    if arrays and arrays.accesses:
+        stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
+        text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
+        yield Found(text, "note")
+
+
+def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
+    """Bytes accessed in local arrays."""
+    arrays = _accesses(kernel)
+    return None if arrays is None else {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
+
+
+def _more_arrays(change: Change, terms: Terms) -> Iterator[Found]:
+    """More accesses to local arrays: a warning if there were none before, else a note."""
+    if more := grown(change, _ARRAYS):
+        before = _accesses(change.before)
+        yield Found(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
+
+
+def _lost_metric(change: Change, names: Collection[str]) -> bool:
+    """Whether the newer code lacks one of these metrics, which the older has."""
+    read = change.after is not None and change.after.sass is not None
+    return read and any(name in names and new is None for name, _, new in change.unknown)
+
+
+def _loops_unknown(change: Change, terms: Terms) -> str:
+    return _OPEN if _lost_metric(change, _LOOPS) else ""
+
+
+def _arrays_unknown(change: Change, terms: Terms) -> str:
+    """Unknown if one side's code was not read, unless the newer code decides alone."""
+    if change.before is None or change.after is None:
+        return ""
+    before, after = change.before.sass, change.after.sass
+    if after is None and before is not None:
+        return "only the older build has machine code"
+    if before is None and after is not None and (after.local.spills_in_loops or after.local.of("array").accesses):
+        return "only the newer build has machine code"
+    return _OPEN if _lost_metric(change, _ARRAYS) and not _lost_metric(change, _LOOPS) else ""
+
+
 CHECKS = (
     threshold(
         SIZE,
@@ -63,4 +144,6 @@ CHECKS = (
     Check(rule=GROWTH, find_change=_grown, unknown_change=_growth_unknown),
     Check(rule=OTHER, find_change=_other, unknown_change=_not_compared),
     Check(rule=REMOVED, find_change=_removed),
+    Check(rule=LOOPS, find=_loops, measure=_in_loops, find_change=_more_loops, unknown_change=_loops_unknown),
+    Check(rule=ARRAYS, find=_arrays, measure=_bytes, find_change=_more_arrays, unknown_change=_arrays_unknown),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules._declared import Check, Found, Terms
+from spillscan.judging.rules import Check, Found, Terms
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
 WARNINGS = (

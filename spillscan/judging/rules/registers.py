@@ -1,14 +1,13 @@
-"""Registers per thread, the most common limiter of occupancy."""
+"""Registers per thread, and the roles of warps that hand them over with ``setmaxnreg`` (Hopper and later)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
 
-from spillscan.judging.compare.effects import resident
 from spillscan.judging.compare.metrics import allocated, ends_spills, linked_apart
-from spillscan.judging.rules._declared import Check, Found, Terms, because, threshold, unlinked
-from spillscan.model import Change, Kernel, Launch, Limit, Rule, Usage
+from spillscan.judging.rules import Check, Found, Terms, because, threshold, unlinked
+from spillscan.model import LOST_SETTING, Change, Kernel, Launch, Limit, Rule, Usage
 from spillscan.occupancy.devices import WARP_THREADS
 from spillscan.occupancy.launches import LARGEST_BLOCK
 from spillscan.output.nouns import count
@@ -65,6 +64,8 @@ def _grown(change: Change, terms: Terms) -> Iterator[Found]:
 @lru_cache(maxsize=4096)
 def _loses(registers: tuple[int, int], device: str, most: int) -> tuple[bool, ...]:
     """For each block size up to ``most`` that the older kernel's registers allow: whether the newer's allow fewer."""
+    from spillscan.judging.compare.effects import resident  # a single build has no effects
+
     sizes = [Launch(threads_per_block=size) for size in {*range(WARP_THREADS, most + 1, WARP_THREADS), most}]
     pairs = ([resident(Usage(registers=each, shared_bytes=0), device, size) for each in registers] for size in sizes)
     blocks = ([each.resident_blocks if each else 0 for each in pair] for pair in pairs)
@@ -97,6 +98,97 @@ def _known(change: Change) -> tuple[int, int] | None:
     return before, after
 
 
+# ---- roles --------------------------------------------------------------------------------------------------------
+
+ROLES_LOST = Rule("setmaxnreg-lost", "error", needs=("registers",), least="warning")
+ROLES_UNFIT = Rule("role-registers", "error")
+
+WARPGROUP = 128
+"""Threads of a warpgroup, all warps of which execute the same ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
+
+
+def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+    """Roles that cannot all get the registers that they request."""
+    unfit = _unfit(kernel, terms)
+    if unfit is not None:
+        asked, threads, owned = unfit
+        groups = threads // WARPGROUP
+        text = f"deadlocks: setmaxnreg requests {asked:,} registers per thread, summed over {groups} warpgroups"
+        yield Found(f"{text}; its block has {owned:,}")
+
+
+def _waiting_now(change: Change, terms: Terms) -> Iterator[Found]:
+    if change.after is not None and not (change.before and _unfit(change.before, terms)):
+        yield from _waiting(change.after, terms)
+
+
+def _roles_lost(change: Change, terms: Terms) -> Iterator[Found]:
+    """Removed ``setmaxnreg``; a warning if it only has other numbers."""
+    old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, change.after))
+    if not old or new is None or old == new:
+        return
+    was, now = _listed(old), _listed(new)
+    if not new:
+        yield Found(f"no longer sets registers per role (setmaxnreg {was})")
+    elif len(new) < len(old):
+        yield Found(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
+    else:
+        yield Found(f"sets other registers per role: setmaxnreg {was} → {now}", "warning")
+
+
+def _roles_lost_unknown(change: Change, terms: Terms) -> str:
+    """Unknown if a kernel used ``setmaxnreg``, and its newer code was not read."""
+    if change.before is None or change.after is None or not _budgets(change.before):
+        return ""
+    if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
+        return "setmaxnreg was used, and the newer code was not read"
+    return ""
+
+
+def _budgets(kernel: Kernel) -> frozenset[int | None] | None:
+    """Distinct register counts that its roles request; ``None`` if its code was not read.
+
+    A compiler may merge roles, or write one twice.
+    """
+    if kernel.sass is None or kernel.sass.setmaxnreg is None:
+        return None
+    return frozenset(role.registers for role in kernel.sass.roles if role.address is not None)
+
+
+def _listed(budgets: frozenset[int | None]) -> str:
+    known = [str(budget) for budget in sorted(budget for budget in budgets if budget is not None)]
+    return " and ".join([*known, *(["unknown"] if None in budgets else [])])
+
+
+def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
+    """(registers its roles request, threads of the block, registers of the block); ``None`` if they fit or are unknown.
+    Registers are per thread of each warpgroup, summed over the warpgroups. Each role has at least one warpgroup; the
+    other warpgroups count with the smallest request. Roles that the same warps may run one after the other need not fit
+    together.
+    """
+    threads = terms.launch.threads_per_block if terms.launch else None
+    if threads is None and kernel.launch_bounds is not None:
+        threads = kernel.launch_bounds.threads
+    own = kernel.usage.registers
+    roles = [role for role in kernel.sass.roles if role.address is not None] if kernel.sass is not None else []
+    if not roles or threads is None or threads % WARPGROUP or own is None or any(role.follows for role in roles):
+        return None
+    budgets = [role.registers for role in roles if role.registers is not None]
+    groups, owned = threads // WARPGROUP, threads // WARPGROUP * allocated(own)
+    if len(budgets) < len(roles) or groups == 0:
+        return None
+    modest = min(*budgets, allocated(own))
+    running = budgets if len(budgets) <= groups else [max(budgets)]
+    asked = sum(running) + (groups - len(running)) * modest
+    return (asked, threads, owned) if asked > owned else None
+
+
+def _registers_missing(kernel: Kernel, terms: Terms) -> dict[str, int]:
+    """Registers that roles request beyond those of the block."""
+    unfit = _unfit(kernel, terms)
+    return {"missing": unfit[0] - unfit[2] if unfit else 0}
+
+
 CHECKS = (
     threshold(
         REGISTERS,
@@ -106,4 +198,6 @@ CHECKS = (
         unknown=_unknown,
     ),
     Check(rule=GROWTH, find_change=_grown, unknown_change=_growth_unknown),
+    Check(rule=ROLES_LOST, find_change=_roles_lost, unknown_change=_roles_lost_unknown),
+    Check(rule=ROLES_UNFIT, find=_waiting, measure=_registers_missing, find_change=_waiting_now),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
-from spillscan.judging.rules._declared import Check, Found, Terms, because, delta
+from spillscan.judging.rules import Check, Found, Terms, because, delta
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Delta, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import growth, moved_to_shared
-from spillscan.judging.rules._declared import Check, Found, Terms, because, changed, grown, threshold, unlinked
+from spillscan.judging.rules import Check, Found, Terms, because, changed, grown, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import static_shared
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES

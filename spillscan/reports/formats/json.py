@@ -29,8 +29,8 @@ from spillscan.output.terminal import Style
 from spillscan.reports.report import ALL_KINDS, Report
 
 if TYPE_CHECKING:
-    from spillscan.judging.baseline import BaselineResult, Unmatched
     from spillscan.judging.places import Tree
+    from spillscan.judging.verdict import BaselineResult, Unmatched
 
 FORMAT = "json"
 HELP = "all data, one kernel per line; also an input"

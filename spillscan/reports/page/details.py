@@ -14,8 +14,8 @@ from spillscan.model import Kernel, Launch, Usage
 from spillscan.model.code import SassStats
 from spillscan.model.local import AccessClass, LocalTraffic
 from spillscan.occupancy import text as words
-from spillscan.occupancy.binding import LABELS
 from spillscan.occupancy.launches import Launches
+from spillscan.occupancy.model import LABELS
 from spillscan.occupancy.summary import Summary, summarise, whole
 from spillscan.output.safe import clip
 from spillscan.reading.machine import spillmap

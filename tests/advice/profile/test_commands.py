@@ -106,7 +106,7 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
 ) -> None:
     path = tmp_path / "launches.yaml"
     path.write_text("\n".join(lines("profile", "--launches", profile, log)))
-    policy = load(from_options({}, (), ()), config=str(path), search=False)
+    policy = load(from_options({}), config=str(path), search=False)
     build = scan(str(log))
     had: dict[str, set[object]] = {}
     occupancy: dict[object, float] = {}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from spillscan.judging.baseline import BaselineResult
 from spillscan.judging.baseline.comparing import compare
 from spillscan.judging.baseline.file import Baseline
 from spillscan.judging.baseline.recording import Recording, prune, record
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
+from spillscan.judging.verdict import BaselineResult
 from spillscan.model import Build, Kernel, KernelKey, Role, Usage
 from tests.conftest import ROOT
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from spillscan.judging.baseline import BaselineResult
 from spillscan.judging.baseline.comparing import within
 from spillscan.judging.baseline.file import Baseline, parse, text_of
 from spillscan.judging.baseline.recording import prune
@@ -20,6 +19,7 @@ from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check, check_changes, recorded_as
+from spillscan.judging.verdict import BaselineResult
 from spillscan.model import Advisory, Build, Kernel, LaunchBounds
 from tests.judging.baseline.support import build, judged, kernel, limited, pruned, recorded, sized, written
 
@@ -37,10 +37,9 @@ def made(number: int, name: str = "_Z1gPf", shared: int = 0, bounds: int = 0, **
 
 
 def policy_of(options: dict[str, Any]) -> Policy:
-    lists = {name: [options[name]] if name in options else [] for name in ("severity", "launch", "accept")}
-    texts = {name: str(value) for name, value in options.items() if name not in (*lists, "renamed")}
-    renamed = [tuple(options["renamed"].split("="))] if "renamed" in options else []
-    return Policy((from_options(texts, *lists.values(), renamed),))
+    lists = {name: [options[name]] if name in options else [] for name in ("severity", "launch", "accept", "renamed")}
+    texts = {name: str(value) for name, value in options.items() if name not in lists}
+    return Policy((from_options(texts, *lists.values()),))
 
 
 def told(result: BaselineResult) -> list[str]:

@@ -83,7 +83,7 @@ def test_options_win_over_the_file_and_the_last_entry_over_others(project: Path)
     )
 
     def registers(config: str | None, *, search: bool = True, symbol: str = "z", **texts: str) -> Any:
-        policy = load(from_options(texts, (), ()), config=config, search=search)
+        policy = load(from_options(texts), config=config, search=search)
         kernel = Kernel(key=KernelKey(symbol=symbol, arch="sm_80"), role="entry", usage=Usage())
         return policy.terms_of(kernel).limits["max_registers"]
 
@@ -98,7 +98,7 @@ def test_options_win_over_the_file_and_the_last_entry_over_others(project: Path)
 def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
     (project.parent / "spillscan.yaml").write_text("baseline: ci/known.jsonl\n")
     assert load(Layer(), config=None, search=True).values.baseline == "../ci/known.jsonl"
-    assert load(from_options({"baseline": "b.jsonl"}, (), ()), config=None, search=True).values.baseline == "b.jsonl"
+    assert load(from_options({"baseline": "b.jsonl"}), config=None, search=True).values.baseline == "b.jsonl"
 
 
 # ---- config -------------------------------------------------------------------------------------------------------

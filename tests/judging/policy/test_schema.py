@@ -41,7 +41,7 @@ MISTAKES = [
     ("severity:\n  stack: off\n  spill: never\n", "3: unknown severity 'never'; one of error, warning, note, off"),
     ("severity: {spill: [a]}\n", "1: unknown severity a list"),
     ("kernels:\n- match: [a, 3]\n  max_registers: 1\n", "2: match: expected a word or a list of words, got 3"),
-    ("renamed:\n  a: b\n  c: 3\n", "3: renamed: 'c': 3 needs two names"),
+    ("renamed:\n  a: b\n  c: 3\n", "3: 'c' and 3 must be two names"),
     ("'a` - at `$.kernels': 1\n", "1: unknown key 'a` - at `$.kernels'"),
     ("fail_on: error\nversion: 1\nfail_on: note\n", "3: 'fail_on' appears twice; first at p.yaml:1"),
     ("max_registers: many\n", "1: max_registers: expected a whole number ≥ 0 or none, got 'many'"),
@@ -75,7 +75,7 @@ MISTAKES = [
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an entry of accept needs `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
     ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'"),
-    ("renamed:\n  'a*': b\n", "2: renamed: 'a*': 'b' needs two names with the same number of stars"),
+    ("renamed:\n  'a*': b\n", "2: 'a*' and 'b' must be two names with the same number of stars"),
     ("renamed: [a]\n", "1: renamed: expected a mapping, got a list"),
     ("labels: {gemm: [relu]}\n", "1: unknown key 'labels'; `spillscan config` lists the keys"),
     ("version: 2\n", "1: version: expected 1, got 2"),
@@ -99,22 +99,24 @@ def test_a_mistake_is_one_line_with_its_place(text: str, line: str) -> None:
     assert "\n" not in str(error.value)
 
 
-OPTIONS = [
-    ({"max_registers": "x"}, (), (), "--set: max_registers: expected a whole number ≥ 0 or none, got 'x'"),
-    ({"max_registers": "9" * 40}, (), (), "--set: max_registers: expected a whole number ≥ 0 or none, got '99"),
-    ({"max_registers": "²"}, (), (), "--set: max_registers: expected a whole number ≥ 0 or none, got '²'"),
-    ({"devices": "sm_90,H1000"}, (), (), "--device: unknown device 'H1000'"),
-    ({}, ("spill",), (), "--severity: 'spill' has no level; write RULE=LEVEL"),
-    ({}, ("spil=off",), (), "--severity: unknown rule 'spil'; did you mean spill?"),
-    ({}, ("spill=none",), (), "--severity: unknown severity 'none'; did you mean note?"),
-    ({}, (), ("truncatd",), "--accept: unknown gap 'truncatd'; did you mean truncated?"),
+OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"texts": {"max_registers": "x"}}, "--set: max_registers: expected a whole number ≥ 0 or none, got 'x'"),
+    ({"texts": {"max_registers": "9" * 40}}, "--set: max_registers: expected a whole number ≥ 0 or none, got '99"),
+    ({"texts": {"max_registers": "²"}}, "--set: max_registers: expected a whole number ≥ 0 or none, got '²'"),
+    ({"texts": {"devices": "sm_90,H1000"}}, "--device: unknown device 'H1000'"),
+    ({"severities": ["spill"]}, "--severity: 'spill' has no level; write RULE=LEVEL"),
+    ({"severities": ["spil=off"]}, "--severity: unknown rule 'spil'; did you mean spill?"),
+    ({"severities": ["spill=none"]}, "--severity: unknown severity 'none'; did you mean note?"),
+    ({"accepted": ["truncatd"]}, "--accept: unknown gap 'truncatd'; did you mean truncated?"),
+    ({"renamed": ["*=two"]}, "--rename: '*' and 'two' must be two names with the same number of stars"),
+    ({"renamed": ["alpha"]}, "--rename: 'alpha' and '' must be two names"),
 ]
 
 
-@pytest.mark.parametrize(("texts", "severities", "accepted", "line"), OPTIONS, ids=lambda value: str(value)[:30])
-def test_options_are_read_as_the_file_is(texts: Any, severities: Any, accepted: Any, line: str) -> None:
+@pytest.mark.parametrize(("given", "line"), OPTIONS, ids=lambda value: str(value)[:30])
+def test_options_are_read_as_the_file_is(given: dict[str, Any], line: str) -> None:
     with pytest.raises(UsageError) as error:
-        from_options(texts, severities, (), accepted)
+        from_options(**{"texts": {}, **given})
     assert str(error.value).startswith(line)
 
 

@@ -19,7 +19,7 @@ from spillscan.model import Build, Finding, Kernel
 from tests.conftest import FIXTURES, run
 from tests.reporting import kernel
 
-STRICT = Policy((from_options({"max_registers": "1"}, (), ()),))
+STRICT = Policy((from_options({"max_registers": "1"}),))
 """Every kernel breaks it."""
 ONE = "_ZN39_GLOBAL__N__11111111_4_a_cu_aaaaaaaa1kEv"
 TWO = "_ZN39_GLOBAL__N__00000000_4_b_cu_bbbbbbbb1kEv"

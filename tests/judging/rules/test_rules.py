@@ -148,7 +148,7 @@ def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
 
 
 def test_a_finding_of_another_rule_hides_no_open_limit() -> None:
-    policy = Policy((from_options({"max_shared_bytes": "1024"}, (), ()),))
+    policy = Policy((from_options({"max_shared_bytes": "1024"}),))
     sass = SassStats(
         instructions=9, code_bytes=144, opcodes=(("NOP", 9),), local=LocalTraffic(), shared_spills=3, origin=ORIGIN
     )

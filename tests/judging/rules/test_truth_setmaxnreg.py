@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spillscan.judging.rules import roles as rules
-from spillscan.judging.rules._declared import Terms
+from spillscan.judging.rules import Terms
+from spillscan.judging.rules import registers as rules
 from spillscan.model import LOST_SETTING, Advisory, Change, Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassStats, WarpRole
 from spillscan.model.local import Traffic
@@ -80,7 +80,7 @@ def test_roles_fit_into_their_block(
     by_bounds = list(rules._waiting(kernel(roles, own, bounds=threads), at(None)))
     assert said == by_bounds
     assert list(rules._waiting(kernel(roles, own, bounds=64), at(threads))) == said or threads is None
-    measure = rules._missing(kernel(roles, own), at(threads))
+    measure = rules._registers_missing(kernel(roles, own), at(threads))
     if asked_and_held is None or threads is None:
         assert said == []
         assert measure == {"missing": 0}
@@ -114,7 +114,7 @@ def test_roles_that_come_one_after_the_other_need_not_be_held_at_once() -> None:
 )
 def test_what_changed(before: Roles | None, after: Roles | None, severity: object, text: str) -> None:
     change = Change(before=kernel(before), after=kernel(after), state="changed")
-    assert list(rules._lost(change, at(None))) == ([(text, severity)] if text else [])
+    assert list(rules._roles_lost(change, at(None))) == ([(text, severity)] if text else [])
 
 
 def test_roles_that_did_not_fit_before_are_no_regression() -> None:
@@ -137,4 +137,4 @@ def test_roles_that_did_not_fit_before_are_no_regression() -> None:
 )
 def test_newer_code_that_was_not_read(before: Kernel | None, after: Kernel | None, undecided: bool) -> None:
     change = Change(before=before, after=after, state="changed")
-    assert bool(rules._lost_unknown(change, at(None))) == undecided
+    assert bool(rules._roles_lost_unknown(change, at(None))) == undecided

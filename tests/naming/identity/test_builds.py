@@ -12,7 +12,6 @@ from spillscan import diff, scan
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Change
 from spillscan.model.local import Group, LocalTraffic
-from spillscan.naming.renames import parse_rename
 from spillscan.naming.symbol import canonical
 from tests.conftest import FIXTURES, run
 from tests.naming.identity.test_truth_pairing import kernel_of
@@ -60,7 +59,7 @@ def test_a_hidden_kernel_that_spills_is_changed(release: str) -> None:
 @each_release
 def test_a_rename_that_only_the_user_can_know_is_stated(release: str) -> None:
     assert sorted(change.state for change in changes("here", "renamed", release)) == ["added", "removed"]
-    stated = [parse_rename("softmax_rows=softmax_rows_fused")]
+    stated = [("softmax_rows", "softmax_rows_fused")]
     (change,) = comparison(build("here", release), build("renamed", release), stated=stated).changes
     assert change.state == "renamed"
     assert {metric: after for metric, _, after in change.metrics}["spill_store_bytes"] == 948

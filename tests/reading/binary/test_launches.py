@@ -118,7 +118,7 @@ def test_a_gate_decides_by_bounds_only_what_they_decide(name: str, least: int, s
 
 def test_a_limit_of_shared_memory_needs_the_dynamic_part() -> None:
     kernel = kernels("launches-sm_90-13.0.cubin")["only_dynamic"]
-    policy = Policy((from_options({"max_shared_bytes": "1000"}, (), ()),))
+    policy = Policy((from_options({"max_shared_bytes": "1000"}),))
     judged = rules.check(Build(kernels=(kernel,)), policy)
     assert [each.rule.id for each in judged.undecided] == ["shared"]
 
