@@ -10,8 +10,7 @@ The grammar ``buildfailure`` describes each tool's messages; this module draws t
   make continues (``-k``), pip, containers, CI services, other build systems. It hides kernels even if host code
   failed, but not if everything that failed is later rebuilt, the same tool later reports success, or only tests
   failed. A CI service's message counts if no compiler's report follows it.
-- A make that **another make ignores** (``-$(MAKE)``, ``|| true``) hides only what its compilers report as failed: the
-  outer make reports its target as ignored; or nothing, although the log continues after the inner make.
+- A make that **another make ignores** (``-$(MAKE)``, ``.IGNORE``) hides only what its compilers report as failed.
 - A failed **link** hides kernels, too: relocatable code gets its values there, and later targets are not built.
 - A log is **unfinished** if its last numbered step is not the build's last, or its last line begins a compilation.
 """
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import re
 import sys
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -51,14 +49,13 @@ _TEST_TARGET = r"(?:^|[/_-])(?:c?tests?|check|test\.util)$"
 _MAKE_LEVEL = r"\[(\d{1,9})\]: $"
 _WANTED = r"No rule to make target ['`](.+?)'(?:, needed by ['`](.+?)')?\."
 _SURVIVING_TARGET = r"\*\*\* \[([^\[\]]+)\] "
-_NINJA_OUTPUT = r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/\S|\S+$)"
+_NINJA_OUTPUT = r"FAILED: (?:\[code=|\S*[^\s\d]\.[a-z]\w*(?: |$)|\S*[^\s/\d]/|\S+$)"
 """ninja's failed outputs: paths, or a target given by name alone."""
 
 _COMPILERS = frozenset(
     ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
 ) | {"assembler", "killed", "missing_tool", "link_error"}
 _NO_MAKE = -1
-_DEEPEST_MAKE = 20
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 
 
@@ -95,8 +92,6 @@ class Failures:
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
         self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it reports that it went on to its end
-        self._ends: dict[int, list[tuple[int, bool]]] = {}  # level of make -> (line, whether it ignores the failure)
-        self._left: dict[int, int] = {}  # level of make -> last line where it leaves its folder
         self._succeeded: dict[str, int] = {}  # family -> line
         self._cuts: list[Failure] = []
         """Messages by which the log reports that it is cut."""
@@ -106,7 +101,6 @@ class Failures:
         self._ninja: Failure | None = None  # the step whose output follows
         self._wide: tuple[int, Failure] | None = None  # last line on a callee with too many registers, and its step
         self._understood: set[int] = set()
-        self._suspected = False  # something failed, but no message names it yet
 
     def begin(self, block: bytes) -> None:
         """The next block of the log."""
@@ -145,8 +139,7 @@ class Failures:
             again = self._begun.get(_name(each.subject), {}) if each.subject else {}
             line = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
             each.rebuilt = line if line > each.line else 0
-        self._stops = [stop for stop in self._stops if not self._ignored(stop)]
-        steps = [*(step for step in self._steps if not self._ignored(step)), *_one_a_subject(self._details)]
+        steps = [*self._steps, *_one_a_subject(self._details)]
         stops = self._lasting_stops(steps, last_report, lines)
         missing, retried, host = [], [], []
         for step in steps:
@@ -166,10 +159,7 @@ class Failures:
             message = f"{count(len(missing) - _MOST_REPORTED, 'more step')} failed"
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
         if self._cuts:
-            more = f" ({len(self._cuts)} times)" if len(self._cuts) > 1 else ""
-            yield self._issue(
-                "truncated", f"the log says that it is truncated{more}: {self._cuts[0].text}", self._cuts[0].line
-            )
+            yield self._issue("truncated", f"the log says that it is truncated: {self._cuts[0].text}", self._cuts[0].line)
         if stops and not missing:
             first = min(stops, key=lambda stop: stop.line)
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)
@@ -191,13 +181,9 @@ class Failures:
         return Issue(code=code, message=message, severity=severity, origin=Origin(input=self._name, line=line))
 
     @property
-    def _known(self) -> bool:
+    def _failed(self) -> bool:
         """Whether the log contains what failed."""
         return bool(self._steps or self._details or self._stops)
-
-    @property
-    def _failed(self) -> bool:
-        return self._suspected or self._known
 
     # ---- one line -------------------------------------------------------------------------------------------------
 
@@ -242,14 +228,13 @@ class Failures:
 
     def _stop(self, stop: Failure) -> None:
         self._ninja = None
-        if "cannot make progress" in stop.text and self._known:
+        if "cannot make progress" in stop.text and self._failed:
             self._all_done = stop.line  # ninja -k: everything else that could be built was built
         elif not self._only_tests_failed():
             self._stops.append(stop)
 
     def _ninja_step(self, step: Failure, begin: int) -> None:
-        if not (re.search(_NINJA_OUTPUT, step.text) or self._around.numbered(begin)):
-            self._suspected = True
+        if not re.search(_NINJA_OUTPUT, step.text):
             return  # perhaps another tool's FAILED: ninja's last line will show it
         step.subject = step.subject.split(" ")[0]
         if self._is_of_tests(step):
@@ -259,23 +244,27 @@ class Failures:
         self._add(self._steps, step)
 
     def _make(self, step: Failure, level: int, form: str, begin: int) -> None:
-        if form == "make_left":
-            self._left[level] = step.line
-        elif form == "make_continued":
+        if form == "make_continued":
             self._went_on[level] = step.line
-            if not (self._known or self._is_of_tests(step)):
+            if not (self._failed or self._is_of_tests(step)):
                 step.family = "make"  # the failed step is not in this log
                 self._stops.append(step)
         elif form == "make_stopped":
-            self._ends.setdefault(level, []).append((step.line, False))
             wanted = re.search(_WANTED, step.text)
             names = list(filter(None, wanted.groups())) if wanted else []
             step.device = any(self._around.holds_device_code(name, begin) for name in names)
             step.family = "make"
             self._stop(step)
         else:
-            self._ends.setdefault(level, []).append((step.line, form == "make_ignored"))
+            if form == "make_ignored":
+                self._ignore_inner(level)
             self._make_step(step, level, form, begin)
+
+    def _ignore_inner(self, level: int) -> None:
+        """Forget failures of makes inside the make of this level, except those that may be of device code."""
+        for failures in (self._steps, self._stops):
+            while failures and (failures[-1].level or 0) > level and not _may_be_device_code(failures[-1]):
+                failures.pop()
 
     def _make_step(self, step: Failure, level: int, form: str, begin: int) -> None:
         name = step.subject.rpartition("/")[2]
@@ -344,24 +333,6 @@ class Failures:
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def _ignored(self, failure: Failure) -> bool:
-        """Whether an outer make ignores the make that stopped here, and no device code can have failed."""
-        line, level = failure.line, failure.level or 0
-        unknown = failure.device is None and (failure.first_line or re.search(_OBJECT, failure.subject))
-        if failure.device or unknown or level > _DEEPEST_MAKE:
-            return False
-        while level > 0:
-            outer = self._ends.get(level - 1, [])
-            at = bisect_right(outer, (line, True))
-            if at == len(outer):  # the outer make directly reports a failure that it does not ignore
-                left = self._left.get(level, 0) > line
-                return left and _parse(unprefixed(self._around.last_line()))[0] != "make_left"
-            line, ignored = outer[at]
-            if ignored:
-                return True
-            level -= 1
-        return False
-
     def _lasting_stops(self, steps: list[Failure], last_report: int, lines: int) -> list[Failure]:
         """Stops without later recovery: no later success of the tool, and not every failed subject was rebuilt."""
         if not self._stops:
@@ -406,6 +377,11 @@ def failure_words(*, steps: bool = False) -> Words:
     words = (word.encode() for word in grammar.scan_words("buildfailure"))
     place = re.compile(grammar.terminal("PLACE", "buildfailure").encode())
     return Words(*words, *(_REBUILDS if steps else ()), pattern=place)
+
+
+def _may_be_device_code(failure: Failure) -> bool:
+    unknown = failure.device is None and (failure.first_line or re.search(_OBJECT, failure.subject))
+    return bool(failure.device or unknown)
 
 
 def _name(path: str) -> str:

@@ -25,7 +25,6 @@ _COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
 _COUNT_SIGNS = (b"%", b"/", b" of ")
 """One of these is in every match of ``_COUNTED``."""
 _ALL = re.compile(rb"\b100%")
-_NUMBERED = re.compile(rb"\[ *\d{1,9}(?:/\d{1,9}|%)[^\]\n]{0,40}\] ?\S")
 _CONTAINER_STEP = r"\] (?:[A-Z]{3,} |exporting|resolve|internal )"
 _MAKES = r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] "
 _ANNOUNCES = (
@@ -41,13 +40,12 @@ class Surroundings:
     def __init__(self) -> None:
         self.block = b""
         self._before = b""
-        self._numbered, self._searched = False, 0
         self._messages = 0
         """Number of messages whose steps were searched."""
 
     def begin(self, block: bytes) -> None:
         """Begin the next block of the log."""
-        self._before, self.block, self._searched = self.block, block, 0
+        self._before, self.block = self.block, block
 
     def line(self, begin: int, end: int) -> str:
         """The line at these positions, without its prefix."""
@@ -57,13 +55,6 @@ class Surroundings:
         """The log's last line that is not blank, with its prefix."""
         tail = self._before[-_TAIL_BYTES:] + self.block[-_TAIL_BYTES:]  # a last line without an end is a block
         return tail.rstrip().rpartition(b"\n")[2]
-
-    def numbered(self, begin: int) -> bool:
-        """Whether a numbered step precedes position ``begin``."""
-        if not self._numbered:
-            self._numbered = _NUMBERED.search(self.block, self._searched, begin) is not None
-            self._searched = begin
-        return self._numbered
 
     def _context(self, begin: int) -> bytes:
         """Whole lines before position ``begin``."""
