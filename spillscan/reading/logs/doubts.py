@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from spillscan.output.nouns import count, listed
 from spillscan.reading.logs.issue_log import METRICS, IssueLog, quoted
-from spillscan.reading.logs.kernels import NO_USAGE, Feature, PendingKernel, Run, first_line, prints_constant_banks
+from spillscan.reading.logs.kernels import NO_USAGE, Feature, PendingKernel, Report, first_line, prints_constant_banks
 
 _LACKS: dict[Feature, str] = {
     "arch": "its first line lacks the arch that others have",
@@ -24,37 +24,14 @@ _CROSSED = {
 }
 
 
-class Seen(Struct):
-    """Facts seen so far in one writer's log."""
-
-    messages: int = 0
-    """Number of compiler and linker messages."""
-    entries: int = 0
-    """Number of lines that begin a kernel."""
-    features: set[Feature] = field(default_factory=set)
-    """Features of any kernel."""
-    registers_lines: int = 0
-    """Number of ``Used N registers`` lines."""
-    compile_times: int = 0
-    """Number of ``Compile time = N ms`` lines."""
-    stray_times: list[int] = field(default_factory=list)
-    """Lines of compile times that follow no kernel."""
-    interleaved: bool = False
-    """Whether several compilers wrote at once."""
-    crossed: bool = False
-    """Whether output is interleaved by evidence other than compile times that follow no kernel."""
-    overlapped: bool = False
-    """Whether a kernel began while another was open."""
-
-
-def judge(runs: list[Run], pending: list[PendingKernel], seen: Seen, issues: IssueLog) -> None:
+def judge(report: Report, issues: IssueLog) -> None:
     """Decide the doubts about each kernel at the end of the log."""
-    _note_clauses(runs, pending)
-    one_writer = not (seen.overlapped and issues.complete)
-    for each in pending:
+    _note_clauses(report)
+    one_writer = not (report.overlapped and issues.complete)
+    for each in report.pending:
         if each.role == "entry" and each.usage.registers is not None and not each.reasons:
             _demand_clauses(each, issues)
-        doubts = [(_LACKS[feature], feature == "stack") for feature in sorted(each.lacks & seen.features)]
+        doubts = [(_LACKS[feature], feature == "stack") for feature in sorted(each.lacks & report.features)]
         if each.crossed and one_writer:
             doubts.append((_CROSSED[each.role], each.role == "entry"))
         for reason, of_usage in doubts:
@@ -66,9 +43,10 @@ def judge(runs: list[Run], pending: list[PendingKernel], seen: Seen, issues: Iss
                 each.stack_in_doubt = True
 
 
-def _note_clauses(runs: list[Run], pending: list[PendingKernel]) -> None:
+def _note_clauses(report: Report) -> None:
     """Record what the registers lines of each section show of its release and its code."""
-    usages = [(run.section, kernel.usage) for run in runs for kernel in run.kernels] if pending else []
+    pending, runs = report.pending, report.runs if report.pending else []
+    usages = [(run.section, kernel.usage) for run in runs for kernel in run.kernels]
     usages += [(each.section, each.usage) for each in pending if each.usage.registers is not None and not each.reasons]
     for section, usage in usages:
         section.barriers |= 2 if usage.barriers is None else 1
@@ -105,20 +83,22 @@ def settle_stacks(kernels: Iterable[PendingKernel]) -> None:
 # Compile times: from 12.8 on each registers line is followed by one, before that none is.
 
 
-def demand_times(runs: list[Run], pending: list[PendingKernel], seen: Seen, end_line: int, issues: IssueLog) -> None:
+def demand_times(report: Report, end_line: int, issues: IssueLog) -> None:
     """Report missing and stray compile times at the end of the log."""
-    functions = [each.compile_ms for each in pending if each.role == "function"]
+    functions = [each.compile_ms for each in report.pending if each.role == "function"]
     timed = len(functions) - functions.count(None)
-    if seen.overlapped or (seen.crossed and timed):
+    if report.overlapped or (report.crossed and timed):
         timed = len(functions)
-    if seen.stray_times and seen.compile_times > seen.registers_lines + timed:
-        issues.add_missing("a compile time follows no kernel: lines are missing", seen.stray_times[0])
-    if seen.interleaved or not seen.compile_times:
+    if report.stray_times and report.compile_times > report.registers_lines + timed:
+        issues.add_missing("a compile time follows no kernel: lines are missing", report.stray_times[0])
+    if report.interleaved or not report.compile_times:
         return
-    entries = [(first_line(kernel), run.section, kernel.compile_ms) for run in runs for kernel in run.kernels[-1:]]
-    entries += [(each.line, each.section, each.compile_ms) for each in pending if each.role == "entry"]
+    entries = [
+        (first_line(kernel), run.section, kernel.compile_ms) for run in report.runs for kernel in run.kernels[-1:]
+    ]
+    entries += [(each.line, each.section, each.compile_ms) for each in report.pending if each.role == "entry"]
     entries.sort(key=lambda entry: entry[0])
-    if entries and entries[-1][2] is None and seen.compile_times == seen.registers_lines - 1:
+    if entries and entries[-1][2] is None and report.compile_times == report.registers_lines - 1:
         what = "the log ends before the compile time of its last kernel, and possibly before other kernels"
         issues.add("truncated", what, end_line, "error")
         return

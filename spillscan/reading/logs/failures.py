@@ -159,7 +159,9 @@ class Failures:
             message = f"{count(len(missing) - _MOST_REPORTED, 'more step')} failed"
             yield self._issue("build-failed", message, missing[_MOST_REPORTED].line)
         if self._cuts:
-            yield self._issue("truncated", f"the log says that it is truncated: {self._cuts[0].text}", self._cuts[0].line)
+            yield self._issue(
+                "truncated", f"the log says that it is truncated: {self._cuts[0].text}", self._cuts[0].line
+            )
         if stops and not missing:
             first = min(stops, key=lambda stop: stop.line)
             yield self._issue("build-incomplete", f"the build stopped early: {first.text}", first.line)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.model import Advisory, Kernel, Role, Usage
+from spillscan.model import Kernel, Role, Usage
 from spillscan.reading.logs.messages import Note, Stack
 from spillscan.reading.logs.steps import Step
 
@@ -127,8 +128,6 @@ class PendingKernel(Struct, eq=False):
     crossed: bool = False
     """Whether properties of a function stand between the stack and registers lines of another kernel: its own or, if it
     is a function, these."""
-    advisories: tuple[Advisory, ...] = ()
-    """Compiler messages that name it."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -153,6 +152,38 @@ class PendingKernel(Struct, eq=False):
         if self.reasons:
             return None
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
+
+
+class Report(Struct):
+    """One writer's report so far: its kernels and device functions, and facts about its lines."""
+
+    runs: list[Run] = field(default_factory=list)
+    """Kernels with consecutive lines."""
+    pending: list[PendingKernel] = field(default_factory=list)
+    """All other kernels and functions with all their lines."""
+    messages: int = 0
+    """Number of compiler and linker messages."""
+    entries: int = 0
+    """Number of lines that begin a kernel."""
+    features: set[Feature] = field(default_factory=set)
+    """Features of any kernel."""
+    registers_lines: int = 0
+    """Number of ``Used N registers`` lines."""
+    compile_times: int = 0
+    """Number of ``Compile time = N ms`` lines."""
+    stray_times: list[int] = field(default_factory=list)
+    """Lines of compile times that follow no kernel."""
+    interleaved: bool = False
+    """Whether several compilers wrote at once."""
+    crossed: bool = False
+    """Whether output is interleaved by evidence other than compile times that follow no kernel."""
+    overlapped: bool = False
+    """Whether a kernel began while another was open."""
+
+    @property
+    def every(self) -> Iterator[Run | PendingKernel]:
+        """All parts of the report."""
+        return chain[Run | PendingKernel](self.runs, self.pending)
 
 
 def first_line(kernel: Kernel) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from msgspec.structs import replace
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from spillscan.model import LOST_SETTING, Advisory, Kernel, Usage
 from spillscan.reading.logs.issue_log import IssueLog
-from spillscan.reading.logs.kernels import PendingKernel, Section, first_line
+from spillscan.reading.logs.kernels import PendingKernel, Report, Run, Section, first_line
+from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.messages import Note
 from spillscan.reading.logs.steps import NO_STEP
 
@@ -21,12 +22,11 @@ _NO_KERNEL = "__cuda_dummy_entry__"
 
 
 class Notes:
-    """Notes not yet attached to a kernel."""
+    """Notes of one writer."""
 
     def __init__(self, issues: IssueLog) -> None:
         self._issues = issues
-        self.named: dict[str, dict[Spills, list[Placed]]] = {}
-        """By the symbol that they name, then by the spills that they report for it."""
+        self._named: dict[str, list[Placed]] = {}
         self._nameless: list[Placed] = []
         self._sections: list[Section] = []
 
@@ -35,52 +35,9 @@ class Notes:
         if note.symbol == _NO_KERNEL and not note.is_error:
             return
         if note.symbol is not None:
-            self.named.setdefault(note.symbol, {}).setdefault(note.spills, []).append((note, line))
+            self._named.setdefault(note.symbol, []).append((note, line))
         elif not note.is_error:
             self._nameless.append((note, line))
-
-    def take(self, symbol: str, spills: Spills) -> tuple[Advisory, ...]:
-        """Remove and return advisories that name ``symbol``, except those that report spills other than ``spills``."""
-        notes = self.named.get(symbol, {})
-        reported = [*notes] if spills is None else [each for each in (None, spills) if each in notes]
-        mine = [placed for each in reported for placed in notes.pop(each)]
-        if not notes:
-            self.named.pop(symbol, None)
-        return tuple(note.advisory for note, _ in sorted(mine, key=_line))
-
-    def attach_late(
-        self, pending: list[PendingKernel], runs: list[list[Kernel]], linked: set[str], *, interleaved: bool
-    ) -> set[str]:
-        """Attach warnings without amounts that follow the lines of their kernel. Returns the symbols of dynamic stacks.
-
-        These are spill warnings of kernels with spills, and nvlink's warnings of a stack of unknown size, for any arch.
-        """
-        symbols = {each.symbol for each in pending} | {kernel.key.symbol for kernels in runs for kernel in kernels}
-        named = (symbols | linked) & {*self.named}
-        dynamic = {symbol: self._take_late("dynamic_stack", symbol) for symbol in named}
-
-        def late(symbol: str, line: int, spills: Spills) -> tuple[Advisory, ...]:
-            counted = not interleaved and (spills is None or sum(spills) > 0)
-            return dynamic[symbol] + (self._take_late("spill_warning", symbol, line) if counted else ())
-
-        for each in sorted(pending, key=lambda kernel: -kernel.line):
-            if each.symbol in named:
-                more = late(each.symbol, each.line, each.all_values.spills)
-                each.advisories = tuple(dict.fromkeys(each.advisories + more))
-        for kernels in reversed(runs):
-            for at, kernel in reversed([*enumerate(kernels)]):
-                if kernel.key.symbol in named:
-                    more = late(kernel.key.symbol, first_line(kernel), kernel.usage.spills)
-                    kernels[at] = replace(kernel, advisories=kernel.advisories + more)
-        return {symbol for symbol, notes in dynamic.items() if notes}
-
-    def _take_late(self, kind: str, symbol: str, line: int = 0) -> tuple[Advisory, ...]:
-        """Remove and return advisories of one kind that name ``symbol``, give no amounts and follow ``line``."""
-        notes = self.named.get(symbol, {}).get(None, [])
-        mine = [each for each in notes if each[0].advisory.kind == kind and each[1] > line]
-        if mine:
-            self.named[symbol][None] = [each for each in notes if each not in mine]
-        return tuple(dict.fromkeys(note.advisory for note, _ in mine))
 
     def begin_section(self) -> Section:
         """Begin a ptxas run, which takes the nameless notes printed since the last run began."""
@@ -90,55 +47,74 @@ class Notes:
             self._sections.append(section)
         return section
 
-    def settle(
-        self, pending: list[PendingKernel], reported: Iterable[tuple[str, Spills]], *, interleaved: bool
-    ) -> None:
-        """End the log: add functions to ``pending`` that only warnings name, and report notes without a kernel as
-        issues.
+    def attach(self, report: Report, linker: LinkLines) -> dict[int, tuple[Advisory, ...]]:
+        """Advisories by the first line of the kernel that they name, at the end of the log.
 
-        ``reported``: (symbol, spills) of existing records.
+        Adds functions that only warnings name to ``report``, and reports notes without a kernel as issues.
         """
-        functions = {id(each.section) for each in pending if each.role == "function"}
+        self._settle_nameless(report)
+        named: dict[str, list[_Named]] = {symbol: [] for symbol in self._named}
+        for each in report.every if named else ():
+            for kernel in map(_of_record, each.kernels) if isinstance(each, Run) else (_of_pending(each),):
+                if kernel.symbol in named:
+                    named[kernel.symbol].append(kernel)
+        attached: dict[int, tuple[Advisory, ...]] = {}
+        without_size: set[str] = set()
+        for symbol, kernels in named.items():
+            kernels.sort()
+            ambiguous = report.interleaved and len({kernel.arch for kernel in kernels if kernel.arch}) > 1
+            given, rest = _given(self._named[symbol], kernels, counted=not report.interleaved)
+            if kernels or symbol in linker.symbols:
+                dynamic = [note.advisory for note, _ in rest if note.advisory.kind == "dynamic_stack"]
+                rest = [each for each in rest if each[0].advisory.kind != "dynamic_stack"]
+                without_size |= {symbol} if dynamic else set()
+                for kernel in kernels:
+                    given[kernel.line] = given.get(kernel.line, []) + dynamic
+            if not ambiguous:
+                attached |= {line: tuple(dict.fromkeys(advisories)) for line, advisories in given.items() if advisories}
+            for only_warned, advisories in self._without_record(symbol, rest, {kernel.spills for kernel in kernels}):
+                report.pending.append(only_warned)
+                attached[only_warned.line] = advisories
+        linker.forget_stacks(without_size)
+        return attached
+
+    def _settle_nameless(self, report: Report) -> None:
+        """Keep the notes that apply to each kernel of their section, and report all other nameless notes as issues."""
+        functions = {id(each.section) for each in report.pending if each.role == "function"}
         for section in self._sections:
-            if section.entries != 1 or interleaved:
-                alone = not interleaved and id(section) not in functions
+            if section.entries != 1 or report.interleaved:
+                alone = not report.interleaved and id(section) not in functions
                 mine = _of_each_kernel(section) if alone else []
                 for note, line in section.notes:
                     if not mine or note.advisory.kind != LOST_SETTING:
                         self._unattached(note, line, "names no kernel")
                 section.notes = mine
-        pending += self._only_warned_of({*reported} if self.named else set())
-        for symbol, by_spills in self.named.items():
-            notes = _in_order(by_spills)
-            if all(note.frame_bytes is None and note.advisory.kind != "spill_warning" for note, _ in notes):
-                for note, line in notes:
-                    if not note.is_error:  # the failed step reports it
-                        self._unattached(note, line, f"names {symbol}, which has no record")
         for note, line in self._nameless:
             self._unattached(note, line, "names no kernel")
 
-    def _only_warned_of(self, records: set[tuple[str, Spills]]) -> Iterator[PendingKernel]:
-        """Kernels or functions named only by warnings with values, as in a log without ``-v``."""
-        for symbol, by_spills in self.named.items():
-            notes = _in_order(by_spills)
-            frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
-            warned = any(note.advisory.kind == "spill_warning" for note, _ in notes)
-            if not notes:
+    def _without_record(
+        self, symbol: str, notes: list[Placed], reported: set[Spills]
+    ) -> Iterator[tuple[PendingKernel, tuple[Advisory, ...]]]:
+        """Kernels or functions that only warnings with values name, as in a log without ``-v``, and those warnings."""
+        frames = {note.frame_bytes for note, _ in notes if note.frame_bytes is not None}
+        if not frames and all(note.advisory.kind != "spill_warning" for note, _ in notes):
+            for note, line in notes:
+                if not note.is_error:  # the failed step reports it
+                    self._unattached(note, line, f"names {symbol}, which has no record")
+            return
+        amounts: list[Spills] = [*sorted({note.spills for note, _ in notes if note.spills is not None})]
+        for spills in amounts or [None]:
+            if spills and spills in reported:
                 continue
-            spills: list[Spills] = [*sorted(each for each in by_spills if each is not None)]
-            for amounts in spills or ([None] if frames or warned else []):
-                if amounts and (symbol, amounts) in records:
-                    continue
-                stores, loads = amounts or (None, None)
-                mine = _in_order({each: by_spills.get(each, []) for each in (amounts, None)})
-                usage = Usage(
-                    stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
-                    spill_store_bytes=stores,
-                    spill_load_bytes=loads,
-                )
-                kernel = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
-                kernel.advisories = tuple(note.advisory for note, _ in mine)
-                yield kernel
+            stores, loads = spills or (None, None)
+            mine = [(note, line) for note, line in notes if note.spills in (spills, None)]
+            usage = Usage(
+                stack_bytes=next(iter(frames)) if len(frames) == 1 else None,
+                spill_store_bytes=stores,
+                spill_load_bytes=loads,
+            )
+            kernel = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
+            yield kernel, tuple(note.advisory for note, _ in mine)
 
     def _unattached(self, note: Note, line: int, why: str) -> None:
         text = f"{note.advisory.text} ({why})"
@@ -158,9 +134,53 @@ def _of_each_kernel(section: Section) -> list[Placed]:
     return ignored[:1] if len(ignored) == section.entries else []
 
 
+class _Named(NamedTuple):
+    """A kernel or device function that notes name."""
+
+    line: int
+    symbol: str
+    arch: str
+    spills: Spills
+
+
+def _of_record(kernel: Kernel) -> _Named:
+    return _Named(first_line(kernel), kernel.key.symbol, kernel.key.arch or "", kernel.usage.spills)
+
+
+def _of_pending(kernel: PendingKernel) -> _Named:
+    spills = kernel.stack.spills if kernel.stack else kernel.usage.spills
+    return _Named(kernel.line, kernel.symbol, kernel.arch or "", spills)
+
+
+def _given(
+    notes: list[Placed], kernels: list[_Named], *, counted: bool
+) -> tuple[dict[int, list[Advisory]], list[Placed]]:
+    """Advisories by the line of the kernel that follows them, and the notes that belong to none.
+
+    A note that reports spills belongs to a kernel with as many. A spill warning without amounts after the last kernel
+    with spills belongs to that one, if the log is in order (``counted``).
+    """
+    given: dict[int, list[Advisory]] = {}
+    open_notes: dict[Spills, list[Placed]] = {}
+    upcoming = deque(notes)
+    for kernel in kernels:
+        while upcoming and upcoming[0][1] < kernel.line:
+            open_notes.setdefault(upcoming[0][0].spills, []).append(upcoming.popleft())
+        fitting = [*open_notes] if kernel.spills is None else [None, kernel.spills]
+        mine = [placed for spills in fitting for placed in open_notes.pop(spills, ())]
+        given[kernel.line] = [note.advisory for note, _ in sorted(mine, key=_line)]
+    rest = sorted([placed for placeds in open_notes.values() for placed in placeds] + [*upcoming], key=_line)
+    spilling = [kernel for kernel in kernels if kernel.spills is None or sum(kernel.spills) > 0]
+    if counted and spilling:
+        given[spilling[-1].line] += [note.advisory for note, _ in rest if _warns_of_spills(note)]
+        rest = [each for each in rest if not _warns_of_spills(each[0])]
+    return given, rest
+
+
+def _warns_of_spills(note: Note) -> bool:
+    """Whether the note reports spills without their amounts."""
+    return note.advisory.kind == "spill_warning" and note.spills is None
+
+
 def _line(placed: Placed) -> int:
     return placed[1]
-
-
-def _in_order(by_spills: dict[Spills, list[Placed]]) -> list[Placed]:
-    return sorted((placed for notes in by_spills.values() for placed in notes), key=_line)

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from spillscan.model import Kernel, KernelKey, Origin, Usage
-from spillscan.reading.logs.doubts import Seen
+from spillscan.model import Advisory, Kernel, KernelKey, Origin, Usage
 from spillscan.reading.logs.issue_log import Doubts
-from spillscan.reading.logs.kernels import PendingKernel, Run, Section, first_line
+from spillscan.reading.logs.kernels import PendingKernel, Report, Run, Section, first_line
 from spillscan.reading.logs.steps import Step
 
 
-def records(runs: list[Run], pending: list[PendingKernel], context: Context, *, in_order: bool) -> list[Kernel]:
+def records(report: Report, context: Context, *, in_order: bool) -> list[Kernel]:
     """Records of all kernels and functions, in line order.
 
     ``in_order``: no line is missing, and callees follow their kernel.
     """
-    plain = not (context.interleaved or context.units_in_doubt or context.relocatable or context.doubts)
-    callees = _CalleeSums(pending) if in_order else None
+    whole = context.interleaved or context.units_in_doubt or context.relocatable or context.doubts or context.advisories
+    callees = _CalleeSums(report.pending) if in_order else None
     made: list[Kernel] = []
-    every: list[Run | PendingKernel] = [*runs, *pending]
-    for each in sorted(every, key=attrgetter("line")):
+    for each in sorted(report.every, key=attrgetter("line")):
         kernels = each.kernels if isinstance(each, Run) else [_record(each, context)]
         if callees:
             kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
-        if not plain or each.section.notes or each.step.relocatable:
+        if whole or each.section.notes or each.step.relocatable:
             kernels = [finished(kernel, each.section, each.step, context) for kernel in kernels]
         made += kernels
     return made
 
 
-def namesakes(runs: list[Run], pending: list[PendingKernel]) -> frozenset[str] | None:
-    """Symbols with an advisory that are reported for several archs; ``None`` if the log has at most one arch."""
-    if len({run.kernels[0].key.arch for run in runs} | {each.arch for each in pending if each.arch}) <= 1:
-        return None
-    named = [(kernel.key.symbol, kernel.key.arch, kernel.advisories) for run in runs for kernel in run.kernels]
-    named += [(each.symbol, each.arch, each.advisories) for each in pending]
-    arches: dict[str, set[str | None]] = {symbol: set() for symbol, _, advisories in named if advisories}
-    for symbol, arch, _ in named:
-        if symbol in arches:
-            arches[symbol].add(arch)
-    return frozenset(symbol for symbol, several in arches.items() if len(several) > 1)
+def several_archs(report: Report) -> bool:
+    """Whether kernels of several archs are reported."""
+    run_archs = {run.kernels[0].key.arch for run in report.runs}
+    return len(run_archs | {each.arch for each in report.pending if each.arch}) > 1
 
 
-def may_be_relocatable(runs: list[Run], pending: list[PendingKernel], seen: Seen) -> bool:
+def may_be_relocatable(report: Report) -> bool:
     """Whether the log may contain relocatable code whose compile commands it lacks.
 
     Device functions of relocatable code (-rdc, -dc) come first and have a compile time each, as in debug builds (-G)
@@ -56,9 +46,9 @@ def may_be_relocatable(runs: list[Run], pending: list[PendingKernel], seen: Seen
     nothing, the number of compile times decides. ptxas sums a kernel's stack over its callees only if it knows them
     (measured, 9.1 to 13.5).
     """
-    if seen.interleaved and seen.compile_times:
-        return seen.compile_times > seen.registers_lines
-    return any(each.section.apart and not each.section.linked for each in chain[Run | PendingKernel](runs, pending))
+    if report.interleaved and report.compile_times:
+        return report.compile_times > report.registers_lines
+    return any(each.section.apart and not each.section.linked for each in report.every)
 
 
 class Context(Struct, frozen=True):
@@ -74,9 +64,10 @@ class Context(Struct, frozen=True):
     """Unbuffered steps overlap: the objects of their kernels are in doubt."""
     doubts: Doubts
     """Lines around which nothing is certain."""
-    namesakes: frozenset[str] | None
-    """Symbols with several archs in interleaved output: an advisory that names one is ambiguous. ``None`` if output is
-    not interleaved or has one arch; otherwise, the arch of a device function is unknown."""
+    archs_in_doubt: bool
+    """Kernels of several archs interleave: the arch of a device function is unknown."""
+    advisories: Mapping[int, tuple[Advisory, ...]]
+    """Advisories that name a kernel, by its first line."""
     linked: frozenset[str]
     """Symbols that the linker reports, if output is interleaved: their code is relocatable."""
 
@@ -84,8 +75,8 @@ class Context(Struct, frozen=True):
 def _record(pending: PendingKernel, context: Context) -> Kernel:
     reasons, arch = pending.reasons, pending.arch
     if pending.role == "function":
-        arch = pending.section.arch if context.namesakes is None else None
-        if context.namesakes is not None:
+        arch = None if context.archs_in_doubt else pending.section.arch
+        if context.archs_in_doubt:
             reasons += ("interleaved output does not show for which arch it was compiled",)
     return Kernel(
         key=KernelKey(symbol=pending.symbol, arch=arch, unit=pending.step.unit),
@@ -93,7 +84,6 @@ def _record(pending: PendingKernel, context: Context) -> Kernel:
         usage=pending.all_values,
         confidence="ambiguous" if reasons else "certain",
         reasons=reasons,
-        advisories=pending.advisories,
         origins=(Origin(input=context.input, line=pending.line),),
         compile_ms=pending.compile_ms,
         source=pending.step.source,
@@ -112,11 +102,12 @@ def finished(kernel: Kernel, section: Section, step: Step, context: Context) -> 
         changes["source"] = ""
     if context.interleaved and kernel.compile_ms is not None:
         changes["compile_ms"] = None
+    advisories = context.advisories.get(first_line(kernel), ())
     if section.notes and kernel.role == "entry":
-        changes["advisories"] = kernel.advisories + tuple(note.advisory for note, _ in section.notes)
-    if kernel.advisories and kernel.key.symbol in (context.namesakes or ()):
-        changes["advisories"] = ()
-    if context.doubts and (kernel.origins[0].line or 0) in context.doubts:
+        advisories += tuple(note.advisory for note, _ in section.notes)
+    if advisories:
+        changes["advisories"] = advisories
+    if context.doubts and first_line(kernel) in context.doubts:
         changes["confidence"] = "ambiguous"
         changes["reasons"] = (*kernel.reasons, "lines near it are torn or missing")
         changes["compile_ms"] = None

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain
-from typing import Any
-
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, Origin, Reading, Usage
@@ -14,6 +10,7 @@ from spillscan.reading.logs import doubts, messages
 from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, quoted
 from spillscan.reading.logs.kernels import (
     PendingKernel,
+    Report,
     Run,
     Section,
     callees_first,
@@ -22,7 +19,7 @@ from spillscan.reading.logs.kernels import (
 )
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.records import Context, may_be_relocatable, namesakes, records
+from spillscan.reading.logs.records import Context, may_be_relocatable, records, several_archs
 from spillscan.reading.logs.steps import NO_STEP, Step
 from spillscan.reading.logs.waiting import MOST_WAITING, Waiting, assign
 
@@ -38,13 +35,9 @@ class Writer:
         self._issues = IssueLog(input_name)
         self._notes = Notes(self._issues)
         self.linker = LinkLines(input_name, self._issues)
-        self._seen = doubts.Seen()
+        self._report = Report()
         self.modules: list[Step] = []
         """Steps in which a module began, including modules without kernels."""
-        self._runs: list[Run] = []
-        """Kernels with consecutive lines."""
-        self._pending: list[PendingKernel] = []
-        """All other kernels and functions with all their lines."""
         self._nameless: list[doubts.Nameless] = []
         self._unbegun: list[tuple[int, str, str]] = []
         """(line, symbol, registers line) of kernels without a ``Compiling entry function`` line."""
@@ -82,7 +75,7 @@ class Writer:
     @property
     def timed(self) -> bool:
         """Whether the writer reports a compile time after its registers lines."""
-        return self._seen.compile_times > 0
+        return self._report.compile_times > 0
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
@@ -91,31 +84,52 @@ class Writer:
 
         Equivalent to feeding their lines one by one.
         """
-        count, first, seen, named = len(kernels), kernels[0], self._seen, self._notes.named
-        seen.registers_lines += count
-        seen.features.update(("name", "stack", "indent"))
-        seen.messages += count
-        seen.compile_times += 0 if first.compile_ms is None else count
+        count, first, report = len(kernels), kernels[0], self._report
+        report.registers_lines += count
+        report.features.update(("name", "stack", "indent"))
+        report.messages += count
+        report.compile_times += 0 if first.compile_ms is None else count
         self._enter(first.key.arch, first_line(kernels[-1]), count)
-        if named:
-            kernels = [
-                replace(kernel, advisories=self._notes.take(kernel.key.symbol, kernel.usage.spills))
-                if kernel.key.symbol in named
-                else kernel
-                for kernel in kernels
-            ]
-        self._runs.append(Run(self._section, step, kernels))
+        self._report.runs.append(Run(self._section, step, kernels))
         self._last = None
 
     def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
         """Process one message, read from ``text`` on ``line`` and printed during ``step``."""
         self._before, self._last = self._last, None
         self._line, self._step, self._text = line, step, text
-        self._seen.messages += 1
+        self._report.messages += 1
         if self._named is not None and not isinstance(message, messages.Stack):
             self._forget_named()
-        if take := _HANDLERS.get(type(message)):
-            take(self, message)
+        match message:
+            case messages.Used():
+                self._used(message)
+            case messages.EntryLine():
+                self._entry(message)
+            case messages.Properties(symbol):
+                self._named = symbol, line
+                self._report.features.update(("name", "stack"))
+            case messages.Stack():
+                self._stack(message)
+            case messages.CompileTime(milliseconds):
+                self._compile_time(milliseconds)
+            case messages.Module():
+                self._section = self._notes.begin_section()
+                self.modules.append(step)
+            case messages.Note():
+                self._waiting.without_abi |= message.advisory.kind == "no_abi"
+                self._notes.add(message, line)
+            case messages.FunctionUsage(symbol, usage):
+                kernel = PendingKernel(symbol, None, "unknown", line, step, self._section, usage=usage)
+                self._report.pending.append(kernel)
+            case messages.Unknown(unknown, of_report):
+                hides = ALL if of_report else None
+                self._issues.add("unknown-line", f"not understood: {unknown}", line, hides=hides)
+            case messages.Torn():
+                self._issues.add_pieces(message, line, at_beginning=self._report.messages == 1)
+            case messages.LinkProperties():
+                self.linker.properties(message, line)
+            case messages.LinkUsed():
+                self.linker.used(message, line, text)
 
     def damaged(self, message: str, line: int) -> None:
         """Record that ``line`` contains bytes that are not text."""
@@ -130,14 +144,10 @@ class Writer:
 
     # ---- a kernel begins ---------------------------------------------------------------------------------------
 
-    def _module(self, _: messages.Module) -> None:
-        self._section = self._notes.begin_section()
-        self.modules.append(self._step)
-
     def _entry(self, entry: messages.EntryLine) -> None:
         waiting = self._waiting
         if waiting.kernels:
-            self._seen.interleaved = self._seen.crossed = self._seen.overlapped = True
+            self._report.interleaved = self._report.crossed = self._report.overlapped = True
         if len(waiting.kernels) >= MOST_WAITING:
             self._give_up()
         self._enter(entry.arch, self._line)
@@ -152,18 +162,14 @@ class Writer:
         """Begin ``kernels`` kernels of one arch, the last of them on ``line``."""
         section = self._section
         if section.headed and section.arch not in (None, arch):  # one ptxas run compiles for one arch
-            self._seen.interleaved = self._seen.crossed = True
+            self._report.interleaved = self._report.crossed = True
         section.arch, section.last_kernel_line = arch, line
         section.entries += kernels
         if arch is not None:
-            self._seen.features.add("arch")
-        self._seen.entries += kernels
+            self._report.features.add("arch")
+        self._report.entries += kernels
 
     # ---- its stack line ----------------------------------------------------------------------------------------
-
-    def _properties(self, properties: messages.Properties) -> None:
-        self._named = (properties.symbol, self._line)
-        self._seen.features.update(("name", "stack"))
 
     def _forget_named(self) -> None:
         if self._named is not None:
@@ -174,7 +180,7 @@ class Writer:
 
     def _stack(self, stack: messages.Stack) -> None:
         if stack.indented:
-            self._seen.features.update(("stack", "indent"))
+            self._report.features.update(("stack", "indent"))
         if self._named is None:
             self._unnamed_stack(stack)
             return
@@ -185,8 +191,6 @@ class Writer:
             for each in self._waiting.kernels:
                 if not callees_first(each.arch):
                     each.crossed = kernel.crossed = True
-        elif symbol in self._notes.named:
-            kernel.advisories = self._notes.take(symbol, stack.spills)
         if not stack.indented:
             kernel.lacks |= {"indent"}
         if self._stack_missing:
@@ -209,23 +213,21 @@ class Writer:
 
     def _without_name(self, kernel: PendingKernel) -> None:
         """Record values that no line assigns to a kernel."""
-        self._nameless.append(doubts.Nameless(kernel, self._text, self._seen.messages))
+        self._nameless.append(doubts.Nameless(kernel, self._text, self._report.messages))
 
     def _begin_function(self, symbol: str, stack: messages.Stack, line: int) -> PendingKernel:
         section = self._section
         section.apart |= not section.entries
         caller = section.last_kernel_line
         function = PendingKernel(symbol, None, "function", line, self._step, section, stack, caller_line=caller)
-        if symbol in self._notes.named:
-            function.advisories = self._notes.take(symbol, stack.spills)
-        self._pending.append(function)
+        self._report.pending.append(function)
         return function
 
     # ---- its registers line ------------------------------------------------------------------------------------
 
     def _used(self, used: messages.Used) -> None:
-        self._seen.registers_lines += 1
-        if used.usage.spills is not None and "indent" in self._seen.features:
+        self._report.registers_lines += 1
+        if used.usage.spills is not None and "indent" in self._report.features:
             used = replace(used, usage=replace(used.usage, **_NO_STACK), cut=True)  # it goes on as a stack line
         waiting = self._waiting
         if used.cut and len(waiting.kernels) == 1 and not waiting.uses:
@@ -257,7 +259,7 @@ class Writer:
             kernel.lacks |= {"stack"}
         if used.cut:
             kernel.reasons += ("its 'Used N registers' line is cut",)
-        self._pending.append(kernel)
+        self._report.pending.append(kernel)
         self._last = kernel
 
     def _unowned_registers(self, usage: Usage) -> None:
@@ -280,7 +282,7 @@ class Writer:
             if each.stack is None and not self._waiting.without_abi:
                 self._incomplete(each)
             else:
-                self._pending.append(each)
+                self._report.pending.append(each)
 
     def _give_up(self) -> None:
         """Give up the registers lines of the waiting kernels, which are too many."""
@@ -301,40 +303,18 @@ class Writer:
 
     # ---- other messages ----------------------------------------------------------------------------------------
 
-    def _compile_time(self, time: messages.CompileTime) -> None:
+    def _compile_time(self, milliseconds: float) -> None:
         """Record a compile time. It directly follows its kernel's lines (from 12.8 on) unless output is interleaved."""
-        if self._seen.messages == 1:
+        if self._report.messages == 1:
             what = "the input begins with a compile time: the lines of its kernel are missing"
             self._issues.add_missing(what, self._line)
             return
-        self._seen.compile_times += 1
+        self._report.compile_times += 1
         if self._before is None or self._before in self._waiting.kernels:
-            self._seen.interleaved = True
-            self._seen.stray_times.append(self._line)
+            self._report.interleaved = True
+            self._report.stray_times.append(self._line)
         else:
-            self._before.took(time.milliseconds)
-
-    def _function_usage(self, message: messages.FunctionUsage) -> None:
-        self._pending.append(
-            PendingKernel(message.symbol, None, "unknown", self._line, self._step, self._section, usage=message.usage)
-        )
-
-    def _note(self, note: messages.Note) -> None:
-        self._waiting.without_abi |= note.advisory.kind == "no_abi"
-        self._notes.add(note, self._line)
-
-    def _unknown(self, message: messages.Unknown) -> None:
-        hides = ALL if message.of_report else None
-        self._issues.add("unknown-line", f"not understood: {message.text}", self._line, hides=hides)
-
-    def _torn(self, message: messages.Torn) -> None:
-        self._issues.add_pieces(message, self._line, at_beginning=self._seen.messages == 1)
-
-    def _link_properties(self, message: messages.LinkProperties) -> None:
-        self.linker.properties(message, self._line)
-
-    def _link_used(self, message: messages.LinkUsed) -> None:
-        self.linker.used(message, self._line, self._text)
+            self._before.took(milliseconds)
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
@@ -347,51 +327,52 @@ class Writer:
         so callees of the last kernel may be missing. ``units_in_doubt`` drops the units of steps whose output other
         steps may have interrupted. ``device_link``: the log shows that device code is linked.
         """
-        seen, issues, pending = self._seen, self._issues, self._pending
+        report, issues = self._report, self._issues
         if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
             self._last.reasons = ("its 'Used N registers' line has no end: parts may be missing",)
         if cut:
             issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._end_waiting()
         if self._nameless:
-            named = "name" in seen.features and seen.entries > 0
+            named = "name" in report.features and report.entries > 0
             kernels, lost_name = doubts.settle_nameless(self._nameless, issues, named=named)
-            pending += kernels
-            seen.interleaved |= lost_name
+            report.pending += kernels
+            report.interleaved |= lost_name
         self._forget_named()
         self.linker.interrupt()
         self._report_unbegun()
-        doubts.demand_times(self._runs, pending, seen, line, issues)
-        doubts.judge(self._runs, pending, seen, issues)
-        doubts.settle_stacks(pending)
-        self._settle_notes()
-        in_doubt = issues.doubts(interleaved=seen.interleaved)
-        apart = may_be_relocatable(self._runs, pending, seen)
+        doubts.demand_times(report, line, issues)
+        doubts.judge(report, issues)
+        doubts.settle_stacks(report.pending)
+        advisories = self._notes.attach(report, self.linker)
+        in_doubt = issues.doubts(interleaved=report.interleaved)
+        apart = may_be_relocatable(report)
         context = Context(
-            input=self._issues.input,
-            interleaved=seen.interleaved,
+            input=issues.input,
+            interleaved=report.interleaved,
             relocatable=device_link and apart,
             units_in_doubt=units_in_doubt,
             doubts=in_doubt,
-            namesakes=namesakes(self._runs, pending) if seen.interleaved else None,
-            linked=frozenset(self.linker.symbols if seen.interleaved else ()),
+            archs_in_doubt=report.interleaved and several_archs(report),
+            advisories=advisories,
+            linked=frozenset(self.linker.symbols if report.interleaved else ()),
         )
-        in_order = issues.complete and not (unended or seen.interleaved or apart)
-        reading.kernels += records(self._runs, pending, context, in_order=in_order)
+        in_order = issues.complete and not (unended or report.interleaved or apart)
+        reading.kernels += records(report, context, in_order=in_order)
         reading.links += (link for link in self.linker.records if (link.origin.line or 0) not in in_doubt)
         reading.empty_units += (
             step.unit for step in self.modules if step.unit and (step.buffered or not units_in_doubt)
         )
         reading.issues += issues.issues()
-        if seen.interleaved:
+        if report.interleaved:
             message = f"reports are interleaved, or lines are missing; {_PARALLEL_HINT}"
-            origin = Origin(input=self._issues.input)
+            origin = Origin(input=issues.input)
             reading.issues.append(Issue(code="interleaved", message=message, severity="note", origin=origin))
 
     def _end_waiting(self) -> None:
         """Settle kernels and groups that still wait for lines."""
-        seen, waiting = self._seen, self._waiting
-        if 0 < seen.compile_times < seen.registers_lines:
+        report, waiting = self._report, self._waiting
+        if 0 < report.compile_times < report.registers_lines:
             for line in self._groups:  # each may have lost both registers and entry lines
                 self._issues.add_missing("'Used N registers' lines lack their compile times", line)
         reason = "no 'Used N registers' line follows it"
@@ -404,7 +385,7 @@ class Writer:
         for each in waiting.kernels:
             if each.stack is not None:
                 each.reasons += (reason,)
-                self._pending.append(each)
+                self._report.pending.append(each)
             if each.stack is None or not waiting.uses:
                 self._incomplete(each)
 
@@ -414,31 +395,4 @@ class Writer:
             line, symbol, text = self._unbegun[0]
             more = f" ({count(len(self._unbegun), 'kernel')})" if len(self._unbegun) > 1 else ""
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
-            self._issues.add_missing(message, line, hides=None if self._seen.entries or not more else METRICS)
-
-    def _settle_notes(self) -> None:
-        """Attach advisories that follow the lines of their kernel, and report those without one."""
-        notes, pending, interleaved = self._notes, self._pending, self._seen.interleaved
-        runs = [run.kernels for run in self._runs]
-        if notes.named:
-            self.linker.forget_stacks(notes.attach_late(pending, runs, self.linker.symbols, interleaved=interleaved))
-        of_pending = ((each.symbol, each.stack.spills) for each in pending if each.stack)
-        of_whole = ((each.key.symbol, each.usage.spills) for each in chain.from_iterable(runs))
-        reported = (each for each in chain(of_pending, of_whole) if each[0] in notes.named)
-        notes.settle(pending, reported, interleaved=interleaved)
-
-
-_HANDLERS: dict[type, Callable[[Writer, Any], None]] = {
-    messages.Module: Writer._module,
-    messages.EntryLine: Writer._entry,
-    messages.Properties: Writer._properties,
-    messages.Stack: Writer._stack,
-    messages.Used: Writer._used,
-    messages.CompileTime: Writer._compile_time,
-    messages.FunctionUsage: Writer._function_usage,
-    messages.Note: Writer._note,
-    messages.Unknown: Writer._unknown,
-    messages.Torn: Writer._torn,
-    messages.LinkProperties: Writer._link_properties,
-    messages.LinkUsed: Writer._link_used,
-}
+            self._issues.add_missing(message, line, hides=None if self._report.entries or not more else METRICS)
