@@ -54,9 +54,8 @@ _REPORT_WORDS = Words(b"ptxas", b"info    : ", b"nvlink", b" bytes s", b" regist
 """One of these is in every line of interest; the last two also match lines that lost their beginnings."""
 _UNWRITTEN = b"\0\0\0\0"
 _WIDE = b"p\0t\0x\0a\0s\0"
-_LONGEST_WRAPPED_BYTES = 1 << 16
 _WRAPPED = re.compile(rb"[ \t]*, ")
-"""Rest of a registers line that a mail program or a terminal wrapped."""
+"""Beginning of a line that a mail program or a terminal wrapped."""
 _SHORT_GAP_BYTES = 512
 _NEAR_BYTES = 1 << 12
 _REPORT_HEAD = b"ptxas info    : "
@@ -131,15 +130,14 @@ class _Log:
                 position = start
                 continue
             end = text.find(b"\n", hit) + 1 or size
-            following = text[end : text.find(b"\n", end, end + _LONGEST_WRAPPED_BYTES) + 1 or size]
-            parsed, lines = self._one_line(text[position:end], following[:_LONGEST_WRAPPED_BYTES])
+            parsed = self._one_line(text[position:end], wrapped=_WRAPPED.match(text, end) is not None)
             is_report = not (parsed is None or isinstance(parsed, Ignored))
             if is_report:
                 self._failures.look(seen, position, seen_line)
             if isinstance(parsed, Note) and parsed.is_error:
                 self._failures.error(parsed.advisory.text, position, self._line)
-            self._line += lines
-            position = end if lines == 1 else end + len(following)
+            self._line += 1
+            position = end
             if is_report:
                 seen, seen_line = position, self._line
         self._failures.look(seen, size, seen_line)
@@ -240,22 +238,14 @@ class _Log:
             self._recognised += self._line - first
         return position
 
-    def _one_line(self, raw: bytes, following: bytes) -> tuple[Message | None, int]:
-        """Feed one line, joined with the next if it was wrapped. Returns its message and how many lines it took.
-
-        The message is ``None`` if the line is not a tool's report.
-        """
+    def _one_line(self, raw: bytes, *, wrapped: bool) -> Message | None:
+        """Feed one line, which may be ``wrapped`` into the next. Returns its message; ``None`` if it is no report."""
         line = printed(raw)
         who, rest = split_prefix(line)
         writer, steps = self._writer(who)
-        parsed, lines = message(line) or (message(rest) if rest != line else None), 1
-        if _may_go_on(parsed, following) and b"ptxas" not in following:
-            rest = printed(following).lstrip()
-            for joined in (f"{line} {rest}", line + rest):
-                whole = message(joined) if rest else None
-                if whole is not None and not _may_go_on(whole, b"") and not isinstance(whole, Unknown):
-                    parsed, lines, line = whole, 2, joined
-                    break
+        parsed = message(line) or (message(rest) if rest != line else None)
+        if wrapped and isinstance(parsed, Used):
+            parsed = replace(parsed, cut=True)
         if not raw.endswith(b"\n"):
             self._unended = True
             parsed = self._at_the_end(parsed, line)
@@ -265,12 +255,7 @@ class _Log:
             parsed = Torn(line)
         if parsed is None:
             self._gap.add(raw, 0, len(raw))
-            return None, 1
-        self._report(parsed, line, writer, steps, who, lines)
-        return parsed, lines
-
-    def _report(self, parsed: Message, line: str, writer: Writer, steps: Steps, who: str = "", lines: int = 1) -> None:
-        """Feed a compiler's or linker's message to its writer."""
+            return None
         if self._gap:
             if isinstance(parsed, Stack) and writer.awaits_stack and self._gap.printed(who):
                 writer.interrupted()
@@ -282,8 +267,9 @@ class _Log:
         if isinstance(parsed, _NOT_UNDERSTOOD):
             self._unknown += 1
         else:
-            self._recognised += lines
+            self._recognised += 1
         writer.feed(parsed, self._line, steps.current, line)
+        return parsed
 
     def _at_the_end(self, parsed: Message | None, line: str) -> Message | None:
         """Message of the last line, which has no line end and may be cut."""
@@ -373,13 +359,6 @@ class _NextReports:
         while self._next < position:
             self._next = next(self._positions, len(self._text))
         return min(self._next, max(position, self._unended))
-
-
-def _may_go_on(parsed: Message | None, following: bytes) -> bool:
-    """Whether a mail program or a terminal may have wrapped the line, so that the next one has its rest."""
-    if isinstance(parsed, Used):
-        return parsed.cut or following.lstrip().startswith(b", ")
-    return isinstance(parsed, Torn) or (isinstance(parsed, EntryLine) and parsed.arch is None)
 
 
 def _lost_beginning(parsed: Message | None, line: str, following: bytes) -> bool:

@@ -17,7 +17,7 @@ from spillscan.reading.logs.steps import Step
 LINE = 100
 NEAR, FAR = LINE - NEIGHBOURHOOD_LINES, LINE - NEIGHBOURHOOD_LINES - 1
 ADVISORY = Advisory(kind="performance_loss", text="text", severity="warning")
-CONTEXT = Context("a.log", False, False, False, Doubts([]), frozenset(), frozenset())
+CONTEXT = Context("a.log", False, False, False, Doubts([]), False, {}, frozenset())
 KERNEL = Kernel(
     key=KernelKey(symbol="k", arch="sm_90", unit="a.o"),
     role="entry",
@@ -62,23 +62,9 @@ NO_UNIT = {"key": KernelKey(symbol="k", arch="sm_90", unit=""), "source": ""}
         ({}, Section(), replace(STEP, relocatable=False), {"relocatable": True}, {}, "its command says that it is not"),
         ({}, NOTE, STEP, {}, {"advisories": (ADVISORY,)}, "a note of all kernels of the section"),
         ({"role": "function"}, NOTE, STEP, {}, {}, "which is of no device function"),
-        (
-            {"advisories": (ADVISORY,)},
-            NOTE,
-            STEP,
-            {},
-            {"advisories": (ADVISORY, ADVISORY)},
-            "beside those that name it",
-        ),
-        (
-            {"advisories": (ADVISORY,)},
-            Section(),
-            STEP,
-            {"namesakes": frozenset("k")},
-            {"advisories": ()},
-            "which arch?",
-        ),
-        ({"advisories": (ADVISORY,)}, Section(), STEP, {"namesakes": frozenset("l")}, {}, "of another symbol"),
+        ({}, Section(), STEP, {"advisories": {LINE: (ADVISORY,)}}, {"advisories": (ADVISORY,)}, "a note names it"),
+        ({}, NOTE, STEP, {"advisories": {LINE: (ADVISORY,)}}, {"advisories": (ADVISORY, ADVISORY)}, "two notes"),
+        ({}, Section(), STEP, {"advisories": {LINE - 1: (ADVISORY,)}}, {}, "a note names another"),
         ({}, Section(), STEP, {"doubts": Doubts([NEAR])}, DOUBTED, "damage near it"),
         ({}, Section(), STEP, {"doubts": Doubts([FAR])}, {}, "damage far from it"),
         (
