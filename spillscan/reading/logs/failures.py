@@ -10,7 +10,8 @@ The grammar ``buildfailure`` describes each tool's messages; this module draws t
   make continues (``-k``), pip, containers, CI services, other build systems. It hides kernels even if host code
   failed, but not if everything that failed is later rebuilt, the same tool later reports success, or only tests
   failed. A CI service's message counts if no compiler's report follows it.
-- A make that **another make ignores** (``-$(MAKE)``, ``.IGNORE``) hides only what its compilers report as failed.
+- A make that **another make ignores** (``-$(MAKE)``, ``|| true``) hides only what its compilers report as failed: the
+  outer make reports its target as ignored; or no failure, although the log continues after the inner make.
 - A failed **link** hides kernels, too: relocatable code gets its values there, and later targets are not built.
 - A log is **unfinished** if its last numbered step is not the build's last, or its last line begins a compilation.
 """
@@ -56,6 +57,7 @@ _COMPILERS = frozenset(
     ("diagnostic", "device_diagnostic", "summary", "clang_summary", "tool_error", "driver_error", "backend_error")
 ) | {"assembler", "killed", "missing_tool", "link_error"}
 _NO_MAKE = -1
+_DEEPEST_MAKE = 20
 _TARGETS = ("TARGET", "NINJA_TARGET", "COLON_SOURCE", "PAREN_SOURCE", "SUMMARY_SOURCE")
 
 
@@ -92,6 +94,8 @@ class Failures:
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
         self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it reports that it went on to its end
+        self._left: dict[int, int] = {}  # level of make -> last line where it leaves its folder
+        self._ended: dict[int, int] = {}  # level of make -> last line where it reports a failure
         self._succeeded: dict[str, int] = {}  # family -> line
         self._cuts: list[Failure] = []
         """Messages by which the log reports that it is cut."""
@@ -139,7 +143,8 @@ class Failures:
             again = self._begun.get(_name(each.subject), {}) if each.subject else {}
             line = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
             each.rebuilt = line if line > each.line else 0
-        steps = [*self._steps, *_one_a_subject(self._details)]
+        self._stops = [stop for stop in self._stops if not self._swallowed(stop)]
+        steps = [*(step for step in self._steps if not self._swallowed(step)), *_one_a_subject(self._details)]
         stops = self._lasting_stops(steps, last_report, lines)
         missing, retried, host = [], [], []
         for step in steps:
@@ -246,6 +251,10 @@ class Failures:
         self._add(self._steps, step)
 
     def _make(self, step: Failure, level: int, form: str, begin: int) -> None:
+        if form == "make_left":
+            self._left[level] = step.line
+            return
+        self._ended[level] = step.line
         if form == "make_continued":
             self._went_on[level] = step.line
             if not (self._failed or self._is_of_tests(step)):
@@ -267,6 +276,14 @@ class Failures:
         for failures in (self._steps, self._stops):
             while failures and (failures[-1].level or 0) > level and not _may_be_device_code(failures[-1]):
                 failures.pop()
+
+    def _swallowed(self, failure: Failure) -> bool:
+        """Whether no outer make reports the failure of a make that left its folder before the log's end."""
+        level = failure.level or 0
+        if level > _DEEPEST_MAKE or _may_be_device_code(failure) or self._left.get(level, 0) < failure.line:
+            return False
+        outer = max((self._ended.get(each, 0) for each in range(level)), default=sys.maxsize)
+        return outer < failure.line and _parse(unprefixed(self._around.last_line()))[0] != "make_left"
 
     def _make_step(self, step: Failure, level: int, form: str, begin: int) -> None:
         name = step.subject.rpartition("/")[2]

@@ -427,7 +427,7 @@ IGNORED = "make: [Makefile:4: optional] Error 2 (ignored)\n"
     ("text", "found"),
     [  # as GNU make 4.3 prints
         (FAILS + IGNORED, []),  # -$(MAKE) -C sub fails, .IGNORE
-        (FAILS + "optional part not built\n", ["build-failed"]),  # $(MAKE) -C sub fails || echo ...
+        (FAILS + "optional part not built\n", []),  # $(MAKE) -C sub fails || echo ...
         (FAILS.replace("*** ", "").replace("Error 3", "Error 3 (ignored)"), []),  # make -i
         (DEEP + IGNORED, []),
         (DEEP.replace("make[1]: ***", "make[1]:").replace("Error 2", "Error 2 (ignored)"), []),
@@ -441,7 +441,7 @@ IGNORED = "make: [Makefile:4: optional] Error 2 (ignored)\n"
         (NO_RULE.format("gemm.cu") + IGNORED, ["build-incomplete"]),
         (FAILS.replace("fails", "gemm.o") + IGNORED, ["build-failed"]),
         (BAD + IGNORED, ["build-failed"]),
-        (BAD + "after\n", ["build-failed"] * 2),
+        (BAD + "after\n", ["build-failed"]),
         ("Makefile:10: recipe for target 'gemm.o' failed\n", ["build-incomplete"]),
     ],
 )
