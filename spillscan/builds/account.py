@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import glob
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from spillscan.builds import launcher, tree
 from spillscan.builds.checks import is_check, is_of_check
-from spillscan.builds.pieces import is_linked, is_packed, pieces
+from spillscan.builds.pieces import code_of
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output.files import cache_folder, is_held
 
@@ -38,12 +39,8 @@ class Account(NamedTuple):
     """A finished run and the new contents of its run file."""
 
     build: BuildRecord
-    status: int
-    """Exit status of the build; negative: a signal."""
     calls: tuple[Call, ...]
     """Calls of this run, without compiler checks."""
-    kept: int
-    """Number of calls kept from earlier runs."""
     checks: tuple[Call, ...]
 
 
@@ -59,29 +56,30 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     tried = tuple(filter(is_check, seen))
     new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
 
-    watched = watched_by(call.command[0] for call in seen)
-    later = watched.further((folder for call in seen for folder in (call.folder, *call.folders)), known.tops)
-    changed = watched.changed(known.files, known.tops) | watched.changed_since(known.since_ns, later)
+    rules = watched_by(call.command[0] for call in seen)
+    folders = (folder for call in seen for folder in (call.folder, *call.folders))
+    watched = rules.outermost([*known.tops, *filter(os.path.isdir, before.watched)], folders)
+    changed = rules.changed(known.files, known.tops)
+    changed |= rules.changed_since(known.since_ns, [each for each in watched if each not in known.tops])
     changed |= {each.path for each in before.outputs if not each.is_as_it_was}
-    found = [each for each in map(_output, changed) if each.pieces and not is_of_check(each.path)]
-    found = [each for each in found if not is_packed(each.path) or contains_code(each.path)]
+    found = []
+    for path in itertools.filterfalse(is_of_check, changed):
+        code = code_of(path)
+        if code.pieces and (not code.packed or contains_code(path)):
+            entry = tree.entry_of(path) or (0, 0, 0)
+            found.append(Output(path=path, entry=entry, pieces=code.pieces, linked=code.linked))
     unchanged = [each for each in before.outputs if each.path not in changed]
     outputs = sorted((*unchanged, *found), key=lambda each: (each.entry[2], each.path))
 
     left = {piece for output in outputs for piece in output.pieces}
     old = [each for each in before.calls if _stays(each, left, new)]
-    finished = replace(run, kept="", did=bool(new or found))
-    lost = {each.kept for each in (*killed, run)}
-    runs = [each for each in before.runs if each.kept not in lost and not _settles(finished, each, at_start)]
-    build = BuildRecord(
-        runs=(*runs, finished),
-        watched=tuple(watched.outermost([*known.tops, *later, *filter(os.path.isdir, before.watched)])),
-        calls=(*old, *new),
-        outputs=tuple(outputs),
-    )
+    settled = [each for each in at_start.runs if _settles(run, each, did=bool(new or found))]
+    runs = [each for each in before.runs if each.kept not in ended and each not in settled]
+    finished = replace(run, kept="")
+    build = BuildRecord(runs=(*runs, finished), watched=watched, calls=(*old, *new), outputs=tuple(outputs))
     for each in killed:
         shutil.rmtree(each.kept, ignore_errors=True)
-    return Account(build, run.status or 0, new, len(old), tried)
+    return Account(build, new, tried)
 
 
 def watched_by(compilers: Iterable[str]) -> tree.Watched:
@@ -103,18 +101,13 @@ def _known(kept: str) -> Known:
         return msgspec.convert(json.load(file), Known)
 
 
-def _settles(run: Run, earlier: Run, at_start: BuildRecord) -> bool:
-    """Whether ``run`` replaces an ``earlier`` one: the same command again, or a success after a failure."""
-    if earlier not in at_start.runs or earlier.folder != run.folder:
-        return False
-    return earlier.command == run.command or bool(earlier.status and run.status == 0 and run.did)
+def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
+    """Whether ``run`` replaces an ``earlier`` one: the same command again, or a success after a failure.
 
-
-# ---- outputs ------------------------------------------------------------------------------------------------------
-
-
-def _output(path: str) -> Output:
-    return Output(path=path, entry=tree.entry_of(path) or (0, 0, 0), pieces=pieces(path), linked=is_linked(path))
+    ``did``: whether it compiled or wrote anything.
+    """
+    mends = bool(earlier.status) and run.status == 0 and did
+    return earlier.folder == run.folder and (earlier.command == run.command or mends)
 
 
 # ---- calls --------------------------------------------------------------------------------------------------------

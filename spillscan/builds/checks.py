@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from spillscan.builds import tree
+from spillscan.builds.tree import is_since
 
 if TYPE_CHECKING:
     from spillscan.builds.record import Call
@@ -31,8 +31,8 @@ def is_check(call: Call) -> bool:
         return False
     places = {os.path.join(step[0], word.removeprefix("-B")) for word in step}
     places |= {found[1] for word in (call.folder, *call.command) if (found := _BUILD_FOLDER.match(word))}
-    last = [tree.entry_of(os.path.join(place, name)) for place in places for name in _WRITTEN_LAST]
-    ended_well = any(entry is not None and entry[1] >= call.began_ns for entry in last)
+    last = (os.path.join(place, name) for place in places for name in _WRITTEN_LAST)
+    ended_well = any(is_since(path, call.began_ns) for path in last)
     return ended_well and all(not os.path.exists(path) or is_of_check(path) for path in map(call.path, call.sources))
 
 

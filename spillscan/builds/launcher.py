@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import stat
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
@@ -20,7 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 from spillscan.builds.compilation import asks_for_report, split
-from spillscan.builds.pieces import pieces
+from spillscan.builds.pieces import code_of
+from spillscan.builds.tree import is_since
 
 RUN = "SPILLSCAN_RUN"
 """Environment variable with the folder of a run's calls. The folder's name begins with the run's process id."""
@@ -44,44 +43,42 @@ _LARGEST_BYTES = 64 << 20
 _MOST_ANCESTORS, _MOST_WORDS = 64, 16
 
 
-def main(command: Sequence[str]) -> int:
-    """Run ``command`` as its caller would; returns its exit status."""
-    kept = os.environ.pop(RUN, "")
-    words, texts = _words(command)
-    call: dict[str, Any] = {"began_ns": time.time_ns(), "command": words, "folder": os.getcwd()}
-    call["ancestors"] = list(_ancestors(kept))
-    place = os.path.join(kept, f"{call['began_ns']}-{os.getpid()}.call")
+def main(place: str, command: Sequence[str]) -> int:
+    """Run ``command`` as its caller would, and record it; returns its exit status.
+
+    The script that started Python has written ``PLACE.began``, which remains if the call never ends.
+    """
+    kept = os.path.dirname(place)
+    os.environ.pop(RUN, None)
     try:
-        _store(call, place)
-        started = os.stat(place).st_mtime_ns
-        os.unlink(os.path.join(kept, f"{os.getpid()}.began"))
+        began = os.stat(f"{place}.began").st_mtime_ns
     except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
+    started = began + 1  # file times are coarse: a file with the same time was there before
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
     program, headers = behind_scripts(os.path.realpath(command[0])), f"{place}.headers"
     lists = {"SUNPRO_DEPENDENCIES": headers, "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers}
     is_real = os.path.basename(program).startswith("nvcc") and _kind(program) == "binary"  # a cache must not see them
     if is_nvcc and is_real and os.environ.keys().isdisjoint(lists):
         os.environ.update(lists)
+    words, texts = _words(command)
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
     status, report = _ran([command[0], *adds, *command[1:]])
     with suppress(BrokenPipeError):
         sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
+    call = {"began_ns": began, "command": words, "folder": os.getcwd(), "ancestors": list(_ancestors(kept))}
+    call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
     call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(headers, program)
     call["headers"] = read is not None
     call["files"] |= {os.path.abspath(path): digest(path, started) for path in read or ()}
-    call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
     with suppress(OSError):
-        _store(call, place)
+        with open(f"{place}.part", "w", encoding="ascii") as file:
+            file.write(ascii(call))
+        os.rename(f"{place}.part", f"{place}-{began}.call")
+        os.unlink(f"{place}.began")
     return status if status >= 0 else _die_of(-status)
-
-
-def _store(call: dict[str, Any], place: str) -> None:
-    with open(f"{place}.part", "w", encoding="ascii") as file:
-        file.write(ascii(call))
-    os.rename(f"{place}.part", place)
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
@@ -124,17 +121,17 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
     outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUT_OPTIONS}
     named = dict.fromkeys((*words[1:], *(value for _, value in values), *texts))
     found = {path: kind for path in named if (kind := _kind(path))}
-    wrote = [path for path, kind in found.items() if kind == "binary" and _is_later(path, started)]
+    wrote = [path for path, kind in found.items() if kind == "binary" and is_since(path, started)]
     read = [path for path, kind in found.items() if kind == "text" and path not in outputs]
     if compiled and not wrote:  # the output is not named
         folders = filter(os.path.isdir, (".", *outputs))
         near = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
-        wrote = [path for path in near if _kind(path) == "binary" and _is_later(path, started)]
+        wrote = [path for path in near if _kind(path) == "binary" and is_since(path, started)]
     return {
         "sources": [path for path in read if path not in texts],
         "files": {os.path.abspath(path): digest(path, started) for path in read},
         "wrote": wrote,
-        "pieces": sorted({piece for path in wrote for piece in pieces(path)}),
+        "pieces": sorted({piece for path in wrote for piece in code_of(path).pieces}),
         "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),
     }
 
@@ -148,16 +145,10 @@ def _kind(path: str) -> str:
     return ""
 
 
-def _is_later(path: str, started: int) -> bool:
-    with suppress(OSError):
-        return os.stat(path).st_ctime_ns >= started  # file times are coarse; starting Python takes longer than a tick
-    return False
-
-
 def digest(path: str, started: int | None = None) -> str:
     """SHA-256 of a file; empty if there is none, or if it changed since ``started``."""
     with suppress(OSError, ValueError):
-        if _kind(path) and (started is None or not _is_later(path, started)):
+        if _kind(path) and (started is None or not is_since(path, started)):
             with open(path, "rb") as file:
                 return file_digest(file, "sha256").hexdigest()
     return ""
@@ -206,8 +197,15 @@ def behind_scripts(path: str) -> str:
 
 
 def _ran(command: list[str]) -> tuple[int, bytes]:
-    """Run a compiler; returns (status, standard error). A negative status is the signal that ended it."""
-    seen, printed = _channel()
+    """Run a compiler; returns (status, standard error). A negative status is the signal that ended it.
+
+    It writes to a terminal if its caller does, so that it prints colors.
+    """
+    seen, printed = os.openpty() if os.isatty(2) else os.pipe()
+    if os.isatty(2):
+        import tty
+
+        tty.setraw(printed)  # the outer terminal processes the output
     try:
         child = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, printed, 2)])
     except OSError as error:
@@ -216,30 +214,11 @@ def _ran(command: list[str]) -> tuple[int, bytes]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: os.kill(child, received))
-    kept, waits = [], [seen]
-    with suppress(OSError, AttributeError):  # Linux before 5.3
-        waits.append(os.pidfd_open(child))
+    kept = []
     with suppress(OSError):  # a terminal whose other end is closed
-        # children of a killed compiler may keep the pipe open
-        while seen in select.select(waits, [], [])[0] and (data := os.read(seen, 1 << 16)):
+        while data := os.read(seen, 1 << 16):
             kept.append(data)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), b"".join(kept)
-
-
-def _channel() -> tuple[int, int]:
-    """File descriptors (to read, for the compiler to write).
-
-    A pseudo-terminal if standard error is a terminal, so that compilers print colors.
-    """
-    if not os.isatty(2):
-        return os.pipe()
-    import termios
-
-    seen, printed = os.openpty()
-    settings = termios.tcgetattr(printed)
-    settings[1] = 0  # no output processing: the outer terminal does it
-    termios.tcsetattr(printed, termios.TCSANOW, settings)
-    return seen, printed
 
 
 def _die_of(number: int) -> int:

@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Iterator
 from hashlib import blake2b, sha256
+from itertools import chain
 from struct import Struct
+from typing import NamedTuple
 
 PACKED = (b"PK\3\4", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
 _CUBIN = re.compile(rb"\x7fELF[\x01\x02].{13}\xbe\0", re.DOTALL)
@@ -21,43 +23,38 @@ _LINK_STUB = b"__cudaPrelinkedFatbins"
 _HEAD_BYTES = 1 << 12
 
 
-def pieces(path: str) -> tuple[str, ...]:
-    """Digests of each cubin and fat binary in a file; equal code has equal digests in all files.
+class Code(NamedTuple):
+    """GPU code in a file."""
+
+    pieces: tuple[str, ...] = ()
+    """Digests of each cubin and fat binary; equal code has equal digests in all files.
 
     PTX and compressed files have one digest of the whole file.
     """
+    packed: bool = False
+    """Whether the file is compressed, so that its contents are known only after reading it."""
+    linked: bool = False
+    """Whether the device linker wrote part of it."""
+
+
+def code_of(path: str) -> Code:
+    """GPU code in a file; none if it cannot be read."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             head = data[:_HEAD_BYTES]
-            if head.startswith(PACKED) or (b"\0" not in head and _PTX.search(head)):
-                return (sha256(data).hexdigest(),)
-            found, end = set[str](), 0
+            if (packed := head.startswith(PACKED)) or (b"\0" not in head and _PTX.search(head)):
+                return Code((sha256(data).hexdigest(),), packed)
             stored = list(_stored(file.fileno(), len(data)))
-            begins = (
-                code.start() for form in (_CUBIN, _FATBIN) for each in stored for code in form.finditer(data, *each)
-            )
-            for begin in sorted(begins):
+            forms = (form.finditer(data, *each) for form in (_CUBIN, _FATBIN) for each in stored)
+            found, end = set[str](), 0
+            for begin in sorted(code.start() for code in chain.from_iterable(forms)):
                 if begin >= end:
                     end = begin + _size(data[begin : begin + 64].ljust(64, b"\0"))
                     found.add(blake2b(memoryview(data)[begin:end], digest_size=16).hexdigest())
-            return tuple(sorted(found))
+            linked = any(data.find(_LINK_STUB, *each) >= 0 for each in stored)
+            return Code(tuple(sorted(found)), linked=linked)
     except (OSError, ValueError):  # ValueError: an empty file
-        return ()
-
-
-def is_packed(path: str) -> bool:
-    """Whether a file is compressed, so that its contents are known only after reading it."""
-    with open(path, "rb") as file:
-        return file.read(8).startswith(PACKED)
-
-
-def is_linked(path: str) -> bool:
-    """Whether a file contains output of the device linker."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(_LINK_STUB, *each) >= 0 for each in _stored(file.fileno(), len(data)))
-    except (OSError, ValueError):
-        return False
+        return Code()
 
 
 def _stored(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

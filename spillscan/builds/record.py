@@ -100,10 +100,10 @@ class Output(Struct, frozen=True, kw_only=True):
     @property
     def is_as_it_was(self) -> bool:
         """Whether the file exists with unchanged GPU code."""
-        from spillscan.builds.pieces import pieces
+        from spillscan.builds.pieces import code_of
 
         entry = tree.entry_of(self.path)
-        return entry == self.entry or (entry is not None and pieces(self.path) == self.pieces)
+        return entry == self.entry or (entry is not None and code_of(self.path).pieces == self.pieces)
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -116,8 +116,6 @@ class Run(Struct, frozen=True, kw_only=True):
     """Exit status; negative: the signal that ended it; ``None``: still running, or killed."""
     kept: str = ""
     """While it runs: the folder with its calls and its list of files."""
-    did: bool = False
-    """Whether it compiled or wrote anything."""
 
 
 class BuildRecord(Struct, frozen=True, kw_only=True):

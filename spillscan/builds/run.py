@@ -29,13 +29,14 @@ from spillscan.output.files import Target, cache_folder, hold
 
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _START = (
-    f"import sys; sys.path.append({_TOP!r}); from spillscan.builds.launcher import main; sys.exit(main(sys.argv[1:]))"
+    f"import sys; sys.path.append({_TOP!r}); from spillscan.builds.launcher import main;"
+    " sys.exit(main(sys.argv[1], sys.argv[2:]))"
 )
 _SCRIPT = f"""#!/bin/sh
 case "$0" in */launch) ;; *) set -- TARGET "$@" ;; esac
 case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; esac
-printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
-exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "$@"
+printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$PPID-$$.began"
+exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "${launcher.RUN}/$PPID-$$" "$@"
 """
 """Launcher script; it leaves a trace before Python starts. As ``nvcc`` it adds the compiler, ``TARGET``; the words of
 ``launch`` begin with one."""
@@ -72,7 +73,7 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
 def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
     """Store the list of watched files before the build."""
     watched = account.watched_by(["nvcc"])
-    tops = tuple(watched.outermost([tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched)]))
+    tops = tuple(map(os.path.realpath, (tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched))))
     known = account.Known(since_ns=os.stat(kept).st_ctime_ns, tops=tops, files=watched.files(tops))
     with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:
         json.dump(msgspec.to_builtins(known), file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 
@@ -39,6 +39,13 @@ def entry_of(path: str, *, follow: bool = True) -> Entry | None:
     return None
 
 
+def is_since(path: str, since_ns: int) -> bool:
+    """Whether a file or folder changed at or after a time."""
+    with suppress(OSError):
+        return os.stat(path).st_ctime_ns >= since_ns
+    return False
+
+
 class Watched:
     """Rules for the folders that a run watches; excludes the system's and toolkits'."""
 
@@ -56,18 +63,14 @@ class Watched:
         """Whether a folder may be watched."""
         return not os.path.join(os.path.realpath(folder), "").startswith(self._left_out)
 
-    def further(self, folders: Iterable[str], tops: Sequence[str]) -> list[str]:
-        """Folders of compiler calls to watch from now on, beside ``tops``."""
-        return self.outermost({os.path.realpath(each) for each in folders if self.allows(each)} - self._shallow, tops)
-
-    def outermost(self, folders: Iterable[str], known: Sequence[str] = ()) -> list[str]:
-        """The folders without those that another, or one of the ``known``, covers."""
+    def outermost(self, tops: Iterable[str], of_calls: Iterable[str]) -> tuple[str, ...]:
+        """The ``tops`` and those folders of compiler calls that may be watched, without what another one covers."""
+        allowed = {os.path.realpath(each) for each in of_calls if self.allows(each)} - self._shallow
         found: list[str] = []
-        for folder in sorted({os.path.realpath(each) for each in folders}):
-            tops = (top for top in (*known, *found) if top not in self._shallow)
-            if folder not in known and not folder.startswith(tuple(f"{top}/" for top in tops)):
+        for folder in sorted(allowed.union(tops)):
+            if not folder.startswith(tuple(f"{top}/" for top in found if top not in self._shallow)):
                 found.append(folder)
-        return found
+        return tuple(found)
 
     def files(self, tops: Iterable[str]) -> dict[str, Entry]:
         """All files in and below the folders; links under their own paths, too. Each real folder is entered once."""
@@ -94,7 +97,7 @@ class Watched:
         """Real paths of new and changed files, and of all files that a new link leads to."""
         found = {path for path, entry in self.files(tops).items() if before.get(path) != entry}
         led = {os.path.realpath(path) for path in found if os.path.islink(path)}
-        found |= led | set(self.files(filter(os.path.isdir, led)))
+        found |= led | set(self.files(led))
         return {path for path in found if os.path.isfile(path) and not os.path.islink(path)}
 
     def changed_since(self, since_ns: int, tops: Iterable[str]) -> set[str]:
@@ -103,6 +106,6 @@ class Watched:
         @cache
         def is_later(path: str, top: str) -> bool:
             above = os.path.dirname(path)
-            return os.stat(path).st_ctime_ns >= since_ns or (above not in (top, path) and is_later(above, top))
+            return is_since(path, since_ns) or (above not in (top, path) and is_later(above, top))
 
         return {path for top in tops for path in self.files([top]) if os.path.isfile(path) and is_later(path, top)}

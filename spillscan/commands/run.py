@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = watch(command, arguments.also, path, _contains_code)
     for line in _said(found, arguments.output or RUN_FILE):
         complain(line)
-    return found.status if found.status >= 0 else 128 - found.status
+    status = found.build.runs[-1].status or 0
+    return status if status >= 0 else 128 - status
 
 
 def _contains_code(path: str) -> bool:
@@ -98,6 +99,6 @@ def _said(found: Account, path: str) -> Iterator[str]:
     if found.checks:
         failures = sum(each.status != 0 for each in found.checks)
         said.append(f"{count(len(found.checks), 'compiler check')}, {failures:,} failed")
-    if found.kept:
-        said.append(f"{count(found.kept, 'call')} of earlier runs kept")
+    if kept := len(build.calls) - len(found.calls):
+        said.append(f"{count(kept, 'call')} of earlier runs kept")
     yield "; ".join([*said, count(len(outputs), "output"), path])

@@ -12,7 +12,7 @@ import yaml
 
 from spillscan import scan
 from spillscan.builds import gaps
-from spillscan.builds.pieces import pieces
+from spillscan.builds.pieces import code_of
 from spillscan.builds.record import BuildRecord, Call, Output, Run, decoded, encoded
 from spillscan.cli import main
 from spillscan.output.errors import InputError
@@ -105,7 +105,7 @@ def test_outputs(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "x.o"
     path.write_bytes(CODE + b"same")
-    output = Output(path=str(path), entry=(0, 0, 0), pieces=pieces(str(path)), **more)
+    output = Output(path=str(path), entry=(0, 0, 0), pieces=code_of(str(path)).pieces, **more)
     path.unlink()
     if data is not None:
         path.write_bytes(data)

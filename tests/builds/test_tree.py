@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.builds.pieces import pieces
+from spillscan.builds.pieces import code_of
 from spillscan.builds.tree import Watched, top_of
 
 CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
@@ -63,8 +63,8 @@ def test_the_top_of_a_work_tree(tmp_path: Path) -> None:
 def test_what_is_never_watched() -> None:
     watched = Watched(["/opt/toolkit"])
     folders = ["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a", "/srv/top/c"]
-    assert watched.further(folders, ["/srv/top"]) == ["/srv/a"]
-    assert watched.outermost(["/a/b", "/a", "/ab", "/"]) == ["/", "/a", "/ab"]
+    assert watched.outermost(["/srv/top"], folders) == ("/srv/a", "/srv/top")
+    assert watched.outermost(["/a/b", "/a", "/ab", "/"], []) == ("/", "/a", "/ab")
 
 
 def test_pieces_of_gpu_code(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_pieces_of_gpu_code(tmp_path: Path) -> None:
 
     def of(data: bytes) -> set[str]:
         (tmp_path / "x").write_bytes(data)
-        return {*pieces(str(tmp_path / "x"))}
+        return {*code_of(str(tmp_path / "x")).pieces}
 
     assert of(b"") == of(host) == of(b"text") == set()
     assert of(cubin) | of(fatbin) == of(host + b"abc" + cubin + b"def" + fatbin) == of(fatbin + cubin)
@@ -85,4 +85,4 @@ def test_pieces_of_gpu_code(tmp_path: Path) -> None:
             file.truncate(place + (1 << 39))
             file.seek(place)
             file.write(cubin if place else fatbin)
-    assert {*pieces(str(tmp_path / "sparse"))} == of(cubin) | of(fatbin), "holes are not searched"
+    assert {*code_of(str(tmp_path / "sparse")).pieces} == of(cubin) | of(fatbin), "holes are not searched"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan.builds.pieces import pieces
+from spillscan.builds.pieces import code_of
 from spillscan.builds.record import Output
 from spillscan.history.audit.find import Selection, find
 from spillscan.history.audit.messages import MOST_BYTES, MOST_FILES, Item, dealt
@@ -145,7 +145,7 @@ def test_batches_hold_each_file_once_large_ones_first() -> None:
 def test_a_run_file_is_read_with_its_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.o").write_bytes(b"\x50\xed\x55\xba\1\0\x10\0" + bytes(8))
-    output = Output(path=str(tmp_path / "a.o"), entry=(0, 0, 0), pieces=pieces("a.o"))
+    output = Output(path=str(tmp_path / "a.o"), entry=(0, 0, 0), pieces=code_of("a.o").pieces)
     run_file(Path("a run"), outputs=(output,))
     items, left = find(["a run"], "v1", Selection(), "data")
     assert [(item.uri, item.together) for item in items] == [("a run", "a run"), ("a.o", "a run")]
