@@ -22,8 +22,8 @@ from spillscan.builds.pieces import code_of
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output.files import cache_folder, is_held
 
-HELD, LIST = "held", "list"
-"""Files in the folder of a run: one that the process locks while it lives, and the state before the build."""
+LIST = "list"
+"""File in the folder of a run: the state before the build. The process locks it while it lives."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -44,23 +44,29 @@ class Account(NamedTuple):
     checks: tuple[Call, ...]
 
 
+def known(before: BuildRecord, also: Iterable[str], since_ns: int) -> Known:
+    """State now, before a build begins."""
+    tops = tuple(map(os.path.realpath, (tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched))))
+    return Known(since_ns=since_ns, tops=tops, files=_watched_by(["nvcc"]).files(tops))
+
+
 def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: Callable[[str], bool]) -> Account:
     """Account of ``run``: the records in ``before``, runs that were killed, and what changed.
 
     ``at_start``: the run file when the run began; ``contains_code``: whether a compressed file contains GPU code.
     """
-    killed = [each for each in before.runs if each.kept and each.kept != run.kept and _was_killed(each.kept)]
+    killed = [each for each in before.runs if each.kept and is_held(os.path.join(each.kept, LIST)) is False]
     ended = [run.kept, *(each.kept for each in killed)]
-    known = min(map(_known, ended), key=lambda each: each.since_ns)
+    start = min(map(_known, ended), key=lambda each: each.since_ns)
     seen = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.began_ns)
     tried = tuple(filter(is_check, seen))
     new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
 
-    rules = watched_by(call.command[0] for call in seen)
+    rules = _watched_by(call.command[0] for call in seen)
     folders = (folder for call in seen for folder in (call.folder, *call.folders))
-    watched = rules.outermost([*known.tops, *filter(os.path.isdir, before.watched)], folders)
-    changed = rules.changed(known.files, known.tops)
-    changed |= rules.changed_since(known.since_ns, [each for each in watched if each not in known.tops])
+    watched = rules.outermost([*start.tops, *filter(os.path.isdir, before.watched)], folders)
+    changed = rules.changed(start.files, start.tops)
+    changed |= rules.changed_since(start.since_ns, [each for each in watched if each not in start.tops])
     changed |= {each.path for each in before.outputs if not each.is_as_it_was}
     found = []
     for path in itertools.filterfalse(is_of_check, changed):
@@ -82,7 +88,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     return Account(build, new, tried)
 
 
-def watched_by(compilers: Iterable[str]) -> tree.Watched:
+def _watched_by(compilers: Iterable[str]) -> tree.Watched:
     """Rules for watched folders that leave out our own, and the toolkits of ``compilers``."""
     programs = (launcher.behind_scripts(os.path.realpath(shutil.which(each) or each)) for each in compilers)
     toolkits = (os.path.dirname(os.path.dirname(each)) for each in programs)
@@ -90,10 +96,6 @@ def watched_by(compilers: Iterable[str]) -> tree.Watched:
 
 
 # ---- runs ---------------------------------------------------------------------------------------------------------
-
-
-def _was_killed(kept: str) -> bool:
-    return os.path.exists(os.path.join(kept, LIST)) and is_held(os.path.join(kept, HELD)) is False
 
 
 def _known(kept: str) -> Known:

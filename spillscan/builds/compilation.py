@@ -108,5 +108,5 @@ def split(text: str) -> list[str]:
 
 
 def _bare(quoted: re.Match[str]) -> str:
-    plain, escaped, character = quoted.groups()
-    return _ESCAPED.sub(r"\1", escaped) if escaped is not None else plain if plain is not None else character
+    plain, escaped, character = quoted.groups(default="")
+    return plain + _ESCAPED.sub(r"\1", escaped) + character

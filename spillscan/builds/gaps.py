@@ -66,7 +66,7 @@ def to_read(build: BuildRecord) -> list[Output]:
 def _of_run(run: Run) -> str:
     command = " ".join(run.command)[:60]
     if run.kept:
-        state = "still runs" if is_held(os.path.join(run.kept, "held")) else "was killed"
+        state = "still runs" if is_held(os.path.join(run.kept, "list")) else "was killed"
         return f"`spillscan run -- {command}` {state}: run it again and let it finish"
     return f"`{command}` ended with {_end(run.status or 0)}: later steps are missing"
 

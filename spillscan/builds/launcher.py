@@ -67,8 +67,8 @@ def main(place: str, command: Sequence[str]) -> int:
     with suppress(BrokenPipeError):
         sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
-    call = {"began_ns": began, "command": words, "folder": os.getcwd(), "ancestors": list(_ancestors(kept))}
-    call |= {"status": status, "report": report[:_LARGEST_BYTES].decode("utf-8", "replace")}
+    call: dict[str, Any] = {"began_ns": began, "command": words, "folder": os.getcwd(), "status": status}
+    call |= {"ancestors": [*_ancestors(kept)], "report": report[:_LARGEST_BYTES].decode(errors="replace")}
     call |= _files(words, texts, started, compiled=b" info " in report)
     read = _headers(headers, program)
     call["headers"] = read is not None

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import stat
 from collections.abc import Mapping
 
 import msgspec
@@ -153,7 +152,7 @@ def sniff(head: bytes) -> bool:
 def is_one(path: str) -> bool:
     """Whether ``path`` is a run file, by its beginning."""
     with contextlib.suppress(OSError):
-        if stat.S_ISREG(os.stat(path).st_mode):
+        if os.path.isfile(path):
             with open(path, "rb") as file:
                 return sniff(file.read(64))
     return False

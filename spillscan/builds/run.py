@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from spillscan.builds import account, launcher, record, tree
+from spillscan.builds import account, launcher, record
 from spillscan.builds.account import Account
-from spillscan.builds.record import BuildRecord, Run
-from spillscan.output.errors import InputError, UsageError
+from spillscan.builds.record import Run
+from spillscan.output.errors import UsageError
 from spillscan.output.files import Target, cache_folder, hold
 
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,42 +51,27 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
     os.makedirs(place := cache_folder("runs"), exist_ok=True)  # a killed run's folder remains there
     with (
         tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as kept,
-        open(os.path.join(kept, account.HELD), "wb") as held,
+        open(os.path.join(kept, account.LIST), "w", encoding="ascii") as known,
     ):
-        hold(held.fileno())
+        hold(known.fileno())
         with _locked(place):
             before = record.read(path)
-            _list(before, also, kept)
+            json.dump(msgspec.to_builtins(account.known(before, also, os.fstat(known.fileno()).st_ctime_ns)), known)
+            known.flush()
             run = Run(command=tuple(command), folder=os.getcwd(), kept=kept)
             target.write(record.encoded(replace(before, runs=(*before.runs, run))))
         status = _wait(command, {**os.environ, **_variables(os.environ, kept)})
         with _locked(place):
-            try:
-                now = record.read(path)
-            except InputError:  # the build damaged the file
-                now = before
-            found = account.after(now, before, replace(run, status=status), contains_code)
+            found = account.after(record.read(path), before, replace(run, status=status), contains_code)
             target.write(record.encoded(found.build))
     return found
-
-
-def _list(before: BuildRecord, also: Sequence[str], kept: str) -> None:
-    """Store the list of watched files before the build."""
-    watched = account.watched_by(["nvcc"])
-    tops = tuple(map(os.path.realpath, (tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched))))
-    known = account.Known(since_ns=os.stat(kept).st_ctime_ns, tops=tops, files=watched.files(tops))
-    with open(os.path.join(kept, account.LIST), "w", encoding="ascii") as file:
-        json.dump(msgspec.to_builtins(known), file)
 
 
 @contextlib.contextmanager
 def _locked(place: str) -> Iterator[None]:
     """Lock all run files against other runs."""
     with open(os.path.join(place, "lock"), "ab") as file:
-        with contextlib.suppress(ImportError, OSError):  # a file system without locks
-            import fcntl
-
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        hold(file.fileno(), wait=True)
         yield
 
 
@@ -108,30 +93,24 @@ def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
             signal.signal(number, handler)
 
 
-def _nvcc(places: Sequence[str]) -> tuple[int, str]:
-    """Index and path of the first nvcc in ``places`` that is not a link to a cache; an empty path if there is none."""
-    for at, place in enumerate(places):
-        found = shutil.which("nvcc", path=place or os.curdir)
-        if found and os.path.basename(os.path.realpath(found)).startswith("nvcc"):
-            return at, found
-    return 0, ""
-
-
 def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     """Environment variables that install the launcher; the user's own settings are kept, except PATH."""
     places = environment.get("PATH", os.defpath).split(os.pathsep)
-    at, real = _nvcc(places)
-    if not real:
+    compilers = [shutil.which("nvcc", path=place or os.curdir) or "" for place in places]
+    named = (each for each in compilers if os.path.basename(each and os.path.realpath(each)).startswith("nvcc"))
+    if not (real := next(named, "")):  # links to a cache have other names
         return {launcher.RUN: kept}
-    front = _front(real)
+    front, at = _front(real), compilers.index(real)
     nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
-    # CMake would store the launcher as the compiler; torch.utils.cpp_extension; FindCUDA
-    found = {"CUDACXX": real, "PYTORCH_NVCC": nvcc, "CUDA_NVCC_EXECUTABLE": nvcc}
-    found["CMAKE_CUDA_COMPILER_LAUNCHER"] = launch
-    if " " not in front:  # CCACHE_PREFIX is split at blanks
-        found["CCACHE_PREFIX"] = launch
-    found = {name: value for name, value in found.items() if not environment.get(name)}
     path = os.pathsep.join((*places[:at], os.path.dirname(nvcc), *places[at:]))  # a cache looks for nvcc behind itself
+    found = {
+        "CUDACXX": real,  # CMake would store the launcher as the compiler
+        "CMAKE_CUDA_COMPILER_LAUNCHER": launch,
+        "PYTORCH_NVCC": nvcc,  # torch.utils.cpp_extension
+        "CUDA_NVCC_EXECUTABLE": nvcc,  # FindCUDA
+        "CCACHE_PREFIX": "" if " " in launch else launch,  # split at blanks
+    }
+    found = {name: value for name, value in found.items() if value and not environment.get(name)}
     return {**found, "PATH": path, launcher.RUN: kept}
 
 
@@ -144,18 +123,20 @@ def _front(real: str) -> str:
     tools = os.path.dirname(target)
     number = hashlib.sha256(f"{_SCRIPT}\0{target}".encode()).hexdigest()[:16]
     front = os.path.join(cache_folder("launchers"), number, os.path.basename(os.path.dirname(tools)) or "cuda")
-    os.makedirs(os.path.join(front, "bin"), exist_ok=True)
+    nvcc = os.path.join(front, "bin", "nvcc")
+    os.makedirs(os.path.dirname(nvcc), exist_ok=True)
+    links = {os.path.join(front, "launch"): nvcc}
     if os.path.basename(tools) == "bin":
         for place, files in ((front, os.path.dirname(tools)), (os.path.join(front, "bin"), tools)):
-            for name in {*os.listdir(files)} - {"nvcc", "bin", *os.listdir(place)}:
-                os.symlink(os.path.join(files, name), os.path.join(place, name))
-    script, seconds = _SCRIPT.replace("TARGET", shlex.quote(target)), os.stat(target).st_mtime
-    for path in (os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")):
-        if not os.path.exists(path):
-            draft = f"{path}.{os.getpid()}"
-            with open(draft, "w", encoding="utf-8") as file:
-                file.write(script)
-            os.chmod(draft, 0o755)
-            os.utime(draft, (seconds, seconds))
-            os.replace(draft, path)
+            links |= {os.path.join(place, name): os.path.join(files, name) for name in os.listdir(files)}
+    for link in links.keys() - {nvcc, os.path.dirname(nvcc)}:
+        with contextlib.suppress(FileExistsError):
+            os.symlink(links[link], link)
+    if not os.path.exists(nvcc):
+        draft, seconds = f"{nvcc}.{os.getpid()}", os.stat(target).st_mtime
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(_SCRIPT.replace("TARGET", shlex.quote(target)))
+        os.chmod(draft, 0o755)
+        os.utime(draft, (seconds, seconds))
+        os.replace(draft, nvcc)
     return front

@@ -78,12 +78,15 @@ def remembered(name: str, file: str) -> Any:
     return None
 
 
-def hold(descriptor: int) -> None:
-    """Lock a file to show that the process that writes it lives. No effect on file systems without locks."""
+def hold(descriptor: int, *, wait: bool = False) -> None:
+    """Lock a file to show that the process that writes it lives; ``wait`` for another one.
+
+    No effect on file systems without locks.
+    """
     with suppress(ImportError, OSError):
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_held(path: str) -> bool | None:
