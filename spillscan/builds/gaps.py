@@ -12,7 +12,6 @@ from spillscan.builds.tree import shown
 from spillscan.model import Issue, Origin
 from spillscan.model.build import Unit
 from spillscan.model.usage import Severity
-from spillscan.output.files import is_held
 from spillscan.output.nouns import listed
 
 _NAMED = 3
@@ -66,8 +65,7 @@ def to_read(build: BuildRecord) -> list[Output]:
 def _of_run(run: Run) -> str:
     command = " ".join(run.command)[:60]
     if run.kept:
-        state = "still runs" if is_held(os.path.join(run.kept, "list")) else "was killed"
-        return f"`spillscan run -- {command}` {state}: run it again and let it finish"
+        return f"`spillscan run -- {command}` did not finish: run it again"
     return f"`{command}` ended with {_end(run.status or 0)}: later steps are missing"
 
 

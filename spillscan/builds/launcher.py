@@ -37,6 +37,7 @@ _OUTPUT_OPTIONS = frozenset(
 )
 _OPTIONS_FILES = ("-optf", "--options-file")
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
+_OPENED = re.compile(r"^\.+ (.+)$|(?<=[^\\] )((?:\\.|[^\s\\])+)", re.MULTILINE)
 _BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
 _SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
 _LARGEST_BYTES = 64 << 20
@@ -161,14 +162,9 @@ def _headers(path: str, compiler: str) -> set[str] | None:
     """
     top = os.path.dirname(os.path.dirname(compiler))
     left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
-    text, found = _text(path).replace("\\\n", " "), set[str]()
-    for line in text.splitlines():
-        if clang := re.match(r"\.+ (.+)", line):
-            found.add(clang[1])
-        else:
-            words = re.findall(r"(?:\\ |\S)+", line.partition(": ")[2])
-            found.update(word.replace("\\ ", " ").replace("$$", "$") for word in words)
-    own = {path for path in found if not os.path.realpath(path).startswith(left_out) and "/tmpxft_" not in path}
+    opened = _OPENED.findall(text := _text(path).replace("\\\n", " "))
+    found = {dotted or listed.replace("\\ ", " ").replace("$$", "$") for dotted, listed in opened}
+    own = {each for each in found if not os.path.realpath(each).startswith(left_out) and "/tmpxft_" not in each}
     return own if text else None
 
 

@@ -16,13 +16,10 @@ _NOT_ENTERED = frozenset((".git", ".hg", ".svn"))
 
 def top_of(folder: str) -> str:
     """The git work tree that contains ``folder``, else the folder itself."""
-    from spillscan.output.git import git
+    from pathlib import Path
 
-    with suppress(Exception):
-        done = git(folder, "rev-parse", "--show-toplevel", option="run")
-        if done.returncode == 0 and (top := done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")):
-            return os.path.realpath(top)
-    return os.path.realpath(folder)
+    here = Path(folder).resolve()
+    return str(next((each for each in (here, *here.parents) if os.path.exists(each / ".git")), here))
 
 
 def shown(path: str) -> str:
@@ -50,12 +47,10 @@ class Watched:
     """Rules for the folders that a run watches; excludes the system's and toolkits'."""
 
     def __init__(self, left_out: Iterable[str]) -> None:
-        from tempfile import gettempdir
-
         here = os.path.join(os.getcwd(), "")
         real = (os.path.join(os.path.realpath(each), "") for each in (*_SYSTEM, *left_out))
         self._left_out = tuple(each for each in real if not here.startswith(each))
-        homes = (os.sep, os.path.expanduser("~"), gettempdir(), "/tmp", "/var/tmp", "/home")
+        homes = (os.sep, os.path.expanduser("~"), os.environ.get("TMPDIR", "/tmp"), "/tmp", "/var/tmp", "/home")
         self._shallow = frozenset(map(os.path.realpath, homes))
         """Folders of which only direct files are listed, since their subfolders belong to others."""
 
@@ -75,10 +70,9 @@ class Watched:
     def files(self, tops: Iterable[str]) -> dict[str, Entry]:
         """All files in and below the folders; links under their own paths, too. Each real folder is entered once."""
         found: dict[str, Entry] = {}
-        waiting = [each for each in map(os.path.realpath, tops) if self.allows(each)]
-        entered = set[str]()
+        waiting, entered = [*map(os.path.realpath, tops)], set[str]()
         while waiting:
-            if (folder := waiting.pop()) in entered:
+            if (folder := waiting.pop()) in entered or not self.allows(folder):
                 continue
             entered.add(folder)
             with suppress(OSError), os.scandir(folder) as entries:
@@ -89,7 +83,7 @@ class Watched:
                         path = os.path.realpath(path)
                     if entry := entry_of(path):
                         found[path] = entry
-                    elif each.name not in _NOT_ENTERED and folder not in self._shallow and self.allows(path):
+                    elif each.name not in _NOT_ENTERED and folder not in self._shallow:
                         waiting.append(path)
         return found
 
