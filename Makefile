@@ -6,7 +6,7 @@
 # make bench    CPU time and memory, compared with an earlier revision
 # make oracle   millions of comparisons with NVIDIA's tools (hours)
 # make bounds   the wheel with the lowest and newest dependencies, on each Python found
-# make mutants  plant small faults and count those that the nearest tests notice
+# make mutants  add small faults and count those that the nearest tests detect
 # make site     build the docs as a site
 PYTHON ?= python3
 VENV   := .venv

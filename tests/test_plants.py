@@ -108,7 +108,7 @@ PLANTS = (
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
           NOTE + "unrecorded-kernels::not recorded: 3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,
-          NOTE + "removed-kernels::removed from recompiled units: 1 kernel (relax (sm_90))"),
+          NOTE + "removed-kernels::removed from recompiled translation units: 1 kernel (relax (sm_90))"),
     Plant("failed compilation", "kernels.cu", "keep(values, tile, p)", "oops(values, tile, p)", 2,
           'kernels.cu(2): error: identifier "oops" is undefined', last="Build"),
     Plant("another instance", "kernels.cu", FIRST, FIRST + "\n" + FIRST.replace("40", "50"), 0,

@@ -147,7 +147,7 @@ def causes(
     ``built``: the kernel as compiled for a trial, which may tell more about its register limit.
     """
     if kernel.saves_for_callers:
-        yield "it saves callee-saved registers"
+        yield "saves callee-saved registers for its callers"
     if for_debugger(kernel):
         yield DEBUG_BUILD
     elif limit := _limit(built or kernel):
@@ -169,7 +169,7 @@ def causes(
     if arrays.accesses:
         lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
         at = f" at {lines}" if lines else ""
-        yield f"local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
+        yield f"accesses to local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: values live across a call are saved or stay in registers"
 

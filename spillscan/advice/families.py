@@ -103,7 +103,9 @@ def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
     for point in points:
         there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
         other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)
-        note = f"; the input has {there[0]} registers, spills {there[1]:,} B: other options or ptxas" if other else ""
+        note = (
+            f"; the input has {there[0]} registers, {there[1]:,} B of spills: other options or ptxas" if other else ""
+        )
         name = "as it is" if point.setting == AS_IS else point.setting.source
         yield f"{name}: {point.outcome(points[0])}{note}"
 

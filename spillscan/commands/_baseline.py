@@ -117,8 +117,8 @@ class Gate(NamedTuple):
         if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.header.toolkits)
             said["other-toolkit"] = (
-                f"CUDA {', '.join(others)} compiled this build, CUDA {recorded} the one in {self.path}: "
-                f"metrics may differ for that reason alone; if accepted, record it: {self._offer('write')}"
+                f"this build uses CUDA {', '.join(others)}, {self.path} has values of CUDA {recorded}: "
+                f"metrics may differ for that reason alone; to accept it: {self._offer('write')}"
             )
         return said
 
@@ -134,15 +134,15 @@ class Gate(NamedTuple):
         reported = {each.identity for each in (*result.of("fewer"), *result.of("removed"))}
         reported |= {identity_of(each) for each, _ in pairs}
         gone = list({each.identity: each for each in result.of("stale") if each.identity not in reported}.values())
-        write = f"if accepted, record them: {self._offer('write')}"
+        write = f"to record them: {self._offer('write')}"
         prune = f"{self._offer('prune')} drops them"
         said = {}
         if result.of("removed"):
             named = _named(result.of("removed"))
-            said["removed-kernels"] = f"removed from recompiled units: {named} of {self.path}; {prune}"
+            said["removed-kernels"] = f"removed from recompiled translation units: {named} of {self.path}; {prune}"
         if pairs:
             said["renamed-kernels"] = (
-                f"renamed since {self.path} was written: {_few(renamings)}; {write}, "
+                f"renamed since {self.path} was written: {_few(renamings)}; {write}; "
                 f"{self._offer('prune')} drops the old names"
             )
         if gone:
@@ -167,7 +167,7 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} records {missing[0].rule} of {_named(missing)}; this input does not report it"
+            message = f"{self.path} records {missing[0].rule} of {_named(missing)}; this input cannot decide it"
             found.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return found
 
@@ -265,7 +265,7 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
     if not os.path.lexists(path):
         command = f"spillscan baseline write {arguments}".rstrip()
-        raise UsageError(f"cannot read {path}: No such file or directory", f"`{command}` creates one")
+        raise UsageError(f"no such file: {path}", f"create it: `{command}")
     return parse(read_text(path, LONGEST_BYTES, "a baseline"), path)
 
 

@@ -25,7 +25,7 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
     if gate.from_base:
         yield (
             "accept: this change cannot accept its own findings (--baseline-from): "
-            "first merge the new baseline or `accept` entry alone, or override the check"
+            "merge the new baseline or `accept` entry first, or override the check"
         )
         return
     named = [finding for finding in failing if finding.kernel.key.symbol]

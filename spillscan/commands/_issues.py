@@ -57,7 +57,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
     from spillscan.judging.rule_docs import explanations
 
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
-    fix = known.fix.rstrip(".") if known else "a newer release of spillscan explains it"
+    fix = known.fix.rstrip(".") if known else "update spillscan to explain it"
     raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
 
 

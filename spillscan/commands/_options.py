@@ -138,7 +138,7 @@ def add_arch(parser: Parser) -> None:
 def add_selection(parser: Parser) -> None:
     """Add --arch and --kernel."""
     add_arch(parser)
-    about = "only kernels with a matching name: symbol, full, short or as printed"
+    about = "only kernels whose symbol, full, short or printed name matches"
     words(parser, "--kernel", "GLOB", about)
 
 

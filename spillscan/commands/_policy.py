@@ -83,7 +83,7 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
             raise UsageError(
-                f"--set {name}: `size` checks files, `check` and `diff` check kernels", "use it with the other command"
+                f"--set {name} does not apply here", "use max_file_bytes with `size`, other limits with `check`"
             )
     given = {name: getattr(arguments, name, None) for name in _OF_OPTIONS}
     texts |= {name: str(value) for name, value in given.items() if value is not None}
@@ -128,7 +128,7 @@ def today() -> date:
     try:
         return datetime.fromtimestamp(int(epoch), UTC).date()
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "it must be seconds since 1970") from error
+        raise UsageError(f"SOURCE_DATE_EPOCH is {epoch!r}", "set it to seconds since 1970") from error
 
 
 _SOON_DAYS = 7
@@ -160,13 +160,13 @@ def with_rot(build: Build, policy: Policy) -> Build:
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
             f"{' or '.join(map(repr, entry.match))} sets {launch.value.threads_per_block:,} threads per block,"
-            f" but the code of {count(len(kernels), 'kernel')} has {', '.join(map(str, sorted(sizes)))}, which is used"
+            f" but the code of {count(len(kernels), 'kernel')} overrides it: {', '.join(map(str, sorted(sizes)))}"
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
         what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
         if not accepted.holds(policy.today):
-            message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}): fix or renew it"
+            message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew it"
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
             placed(accepted.origin, "accept-expires", "note", f"the entry that accepts {what} ends on {accepted.until}")

@@ -25,7 +25,7 @@ from spillscan.output.terminal import hung
 from spillscan.reading.binary import fetch
 
 _METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
-_NONE = "no kernel in both builds uses more registers or spills more"
+_NONE = "no kernel that is in both builds uses more registers or spills more"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         if each.before is not None and each.after is not None and chosen & {id(each.before), id(each.after)}
     ]
     if not pairs:
-        raise InputError("no such kernel in both builds", "`spillscan diff` lists added and removed kernels")
+        raise InputError("no matching kernel is in both builds", "`spillscan diff` lists added and removed kernels")
     if not arguments.kernel:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])

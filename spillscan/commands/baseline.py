@@ -86,7 +86,7 @@ def prune(arguments: argparse.Namespace) -> int:
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity] != entry for identity, entry in new.entries.items())
-    say([f"{path}: {gone:,} dropped, {changed:,} lowered; {_summary(new)}"])
+    say([f"{path}: {count(gone, 'entry', 'entries')} dropped, {changed:,} lowered; {_summary(new)}"])
     return 0
 
 
@@ -125,7 +125,7 @@ def _save(baseline: Baseline, path: str) -> None:
 def _summary(baseline: Baseline) -> str:
     known = sum(not identity.function for identity in baseline.entries)
     recorded = sum(len(entry.rules) for entry in baseline.entries.values())
-    return f"{count(known, 'kernel')} known, {count(recorded, 'finding')} recorded"
+    return f"{count(known, 'kernel')}, {count(recorded, 'finding')} recorded"
 
 
 def _left_out(made: Recording) -> Iterator[str]:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "rule",
         nargs="?",
         metavar="RULE|GAP|devices|metrics",
-        help="the name in brackets after a finding or a gap; devices; metrics",
+        help="name in brackets after a finding or a gap, `devices`, or `metrics`",
     )
     parser.add_argument("device", nargs="?", help="one device: sm_90, 9.0 or H100")
     _options.add_formats(parser, "text", "json")
@@ -73,7 +73,7 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     yield "How to suppress it or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield from hung(["Until a date: an `accept` entry with `until`"], style_of())
+    yield from hung(["To accept it until a date, use an `accept` entry with `until`."], style_of())
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
@@ -83,7 +83,7 @@ def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     if hides:
         yield ""
         yield f"How to accept it in spillscan.yaml (for one call: --accept {code}[=GLOB])"
-        yield from ("  accept:", f"    - gap: {code}", '      match: "third_party/*"', '      reason: "why"')
+        yield from ("  accept:", f"    - gap: {code}", '      kernel: "third_party/*"', '      reason: "why"')
 
 
 def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _said(found: Account, path: str) -> Iterator[str]:
     outputs = to_read(build)
     yield f"watched: {', '.join(shown(each) for each in build.watched)}"
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
-        yield f"compiled by unrecorded calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}; read from them"
+        yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}"
     failed = [each.name for each in found.calls if each.status != 0]
     said = [count(len(found.calls), "compiler call")] if found.calls else []
     if failed:

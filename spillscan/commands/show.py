@@ -106,9 +106,9 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     classes = ", ".join(f"{number:,} {name}" for name, number in stats.opcode_classes.items())
     yield f"  {count(stats.instructions, 'instruction')}, {count(stats.code_bytes, 'byte')}: {classes}"
     if stats.maker:
-        yield f"  made by {stats.maker}"
+        yield f"  written by {stats.maker}"
     if stats.unknown_opcodes:
-        yield f"  opcodes of no known class: {', '.join(stats.unknown_opcodes)}"
+        yield f"  opcodes of unknown class: {', '.join(stats.unknown_opcodes)}"
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
@@ -164,7 +164,7 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
         begin, end = (at * INSTRUCTION for at in (each.begin, each.end))
         source = spillmap.where(each.source)
         words = f"{len(each.registers):>4}  {each} from {begin:#06x} to {end:#06x}{', ' + source if source else ''}"
-        yield f"    {'held' if not number else '':8}  {words}"
+        yield f"    {'live' if not number else '':8}  {words}"
 
 
 _AROUND = 2

@@ -30,7 +30,7 @@ UsageJson = msgspec.defstruct(
         ("compile_ms", Milliseconds | None, None),
     ],
     gc=False,
-    namespace={"__doc__": "Figures as ptxas or nvlink printed them; null where the input does not say."},
+    namespace={"__doc__": "Metrics as ptxas or nvlink printed them; null if the input does not report them."},
 )
 
 

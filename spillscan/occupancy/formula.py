@@ -203,10 +203,9 @@ def _register_reason(configuration: Configuration) -> str:
         return f"{product} = {need:,} > {device.registers_per_block:,}"
     fit = device.registers_per_sm // partitions // warp * partitions
     return (
-        f"{configuration.warps_per_block} warps of {warp:,} registers: the {partitions} partitions hold {fit} of them"
+        f"{configuration.warps_per_block} warps of {warp:,} registers: only {fit} fit in the {partitions} partitions"
         if fit < configuration.warps_per_block
-        else f"{need:,} registers: not spread over {partitions} partitions within"
-        f" {device.registers_per_block:,} a block"
+        else f"{need:,} registers do not fit in the partitions available to a block"
     )
 
 

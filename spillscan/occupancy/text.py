@@ -178,11 +178,11 @@ def cluster_line(clusters: Clusters) -> str:
     """One line about the number of active clusters."""
     text = f"clusters of {clusters.cluster_blocks}: "
     if clusters.active is None:
-        text += "the number of active clusters depends on the GPU; name one (--arch H200)"
+        text += "active clusters unknown: pass a GPU such as H200 instead of a target"
     else:
         text += f"{'' if clusters.exact else 'at most '}{clusters.active} active on the GPU"
         text += "" if clusters.exact else " (depends on the layout of its SM clusters)"
-    return text + ("" if clusters.portable else "; non-portable, needs the attribute")
+    return text + ("" if clusters.portable else "; non-portable size, needs NonPortableClusterSizeAllowed")
 
 
 def footprint_line(local: Footprint) -> str:

@@ -315,7 +315,7 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
     found += [("no longer reports", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
-        found.append(("", "spills may be in shared memory now", YELLOW))
+        found.append(("", "spills may now be in shared memory", YELLOW))
     return found
 
 

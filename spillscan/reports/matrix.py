@@ -40,7 +40,7 @@ def lines(matrix: Matrix, names: Names, style: Style) -> Iterator[str]:
         ).text(style, style.rows)
         yield ""
     if any(None in row.cells for row in matrix.rows):
-        yield paint(f"{ABSENT} no such kernel there", DIM, style)
+        yield paint(f"{ABSENT} no such kernel in that build", DIM, style)
 
 
 def records(matrix: Matrix) -> Iterator[Sequence[Any]]:

@@ -20,7 +20,7 @@ from spillscan.reports.table import Column, Table
 
 VERSION = 1
 _LONGEST_REASON, _LONGEST_SENTENCE = 400, 600
-LEGEND = "* best: no other setting is better in resident warps or spills without being worse in the other"
+LEGEND = "* best: settings with fewer spills have fewer resident warps, and settings with more warps spill more"
 IN_PTX = "tried in PTX: the header does not apply to the source, so its PTX was edited; nvcc may give other results"
 _HEAD = ("input", "symbol", "arch", "toolkit")
 

@@ -149,7 +149,7 @@ def summary(build: Build) -> str:
     if functions:
         lines.append(f"{count(len(functions), 'device function')}{_spilling(functions)}")
     if helpers:
-        lines.append(f"{count(helpers, 'helper')} of ptxas")
+        lines.append(f"{count(helpers, 'ptxas helper')}")
     ambiguous = sum(kernel.confidence == "ambiguous" for kernel in build.kernels)
     open_ends = sum(kernel.final is False and kernel.role == "entry" for kernel in build.kernels)
     if ambiguous:

@@ -35,7 +35,13 @@ def test_sizes(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("blocks", "portable", "active", "exact", "line"),
     [
-        (2, True, None, True, "the number of active clusters depends on the GPU; name one (--arch H200)"),
+        (
+            2,
+            True,
+            None,
+            True,
+            "active clusters unknown: pass a GPU such as H200 instead of a target",
+        ),
         (2, True, 132, True, "132 active on the GPU"),
         (2, True, 0, True, "0 active on the GPU"),
         (4, True, 66, False, "at most 66 active on the GPU (depends on the layout of its SM clusters)"),
@@ -44,7 +50,7 @@ def test_sizes(count: int, text: str) -> None:
             False,
             None,
             False,
-            "the number of active clusters depends on the GPU; name one (--arch H200); non-portable, needs",
+            "active clusters unknown: pass a GPU such as H200 instead of a target; non-portable size, needs",
         ),
     ],
 )

@@ -1,10 +1,10 @@
-# Runs the gate with GitHub's environment files. Everything comes in by the environment: nothing is put into a shell's text.
+# Runs the gate. All inputs are environment variables, so that none becomes part of a shell command.
 set -uo pipefail
 
 venv="${RUNNER_TEMP:?}/spillscan-venv/bin"
 words='import os, shlex; print("".join(word + "\n" for word in shlex.split(os.environ["ARGUMENTS"])), end="")'
 if ! split=$("$venv/python" -c "$words"); then
-  echo "::error title=spillscan::a quote in 'arguments' is not closed"
+  echo "::error title=spillscan::unclosed quote in 'arguments'"
   exit 2
 fi
 mapfile -t inputs < <(printf '%s' "$INPUTS" | sed '/^[[:space:]]*$/d')
@@ -12,12 +12,12 @@ mapfile -t arguments < <(printf '%s' "$split" | sed '/^$/d')
 folder="$RUNNER_TEMP/spillscan"
 mkdir -p "$folder"
 
-# In a container the checkout belongs to another user, and git answers nothing about it unless it is called safe.
+# In a container the checkout belongs to another user, and git refuses to read it unless it is marked as safe.
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0="${GITHUB_WORKSPACE:-$PWD}"
 
 if [ -n "$BEFORE" ]; then
   if [ "${#inputs[@]}" -ne 1 ]; then
-    echo "::error title=spillscan::give one input to compare with 'before'"
+    echo "::error title=spillscan::'before' needs exactly one input"
     exit 2
   fi
   command=(diff "$BEFORE" "${inputs[0]}")

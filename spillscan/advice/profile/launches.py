@@ -57,7 +57,7 @@ _IDENTITY = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size
 _WIDE = ("ID", "Kernel Name")
 _LONG = (*_WIDE, "Metric Name", "Metric Unit", "Metric Value")
 _AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base"
-_MAKE = "create one: ncu --csv --page raw --set full PROGRAM > profile.csv"
+_MAKE = "create a profile: ncu --csv --page raw --set full PROGRAM > profile.csv"
 
 
 _Field = tuple[str, str, str, int]
@@ -134,7 +134,7 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
             least = 1 + max(map(cells.index, needed)) if by_metric else len(cells)
             continue
         if not least <= len(cells) <= len(columns):
-            _damaged(origin, f"this row of the table has {count(len(cells), 'cell')}, not {len(columns)}")
+            _damaged(origin, f"this row has {count(len(cells), 'cell')}, not {len(columns)}")
         row = dict(zip(columns, cells, strict=False))
         if not units and not by_metric:
             if row["ID"]:
@@ -142,7 +142,7 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
             units = row
             continue
         if not (row["ID"] and row["Kernel Name"]):
-            _damaged(origin, "this row of the table names no kernel or has no ID")
+            _damaged(origin, "this row has no kernel name or no ID")
         key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
         fields = found.setdefault(key, (row, origin, []))[2]
         if by_metric and row["Metric Name"]:  # else what a rule of ncu says
@@ -168,9 +168,9 @@ def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[in
             try:
                 yield at, next(csv.reader(chain([line[found.start() :]], following), strict=True))
             except csv.Error as error:
-                _damaged(origin, f"this row of the table cannot be read: {error}")
+                _damaged(origin, f"this row cannot be read: {error}")
         elif line.startswith("==ERROR=="):
-            message = f"Nsight Compute says: {printable(line[9:].strip(), 300)}"
+            message = f"Nsight Compute reports: {printable(line[9:].strip(), 300)}"
             errors.append(Issue(code="profiler-error", message=message, severity="error", origin=origin))
 
 

@@ -77,15 +77,15 @@ class Kernels:
         """The kernel that ``launch`` ran."""
         named = self.named(launch.kernel)
         found = _for_device(named, launch.arch)
-        why = "no kernel of that name in the build"
+        why = "the build has no kernel with this name"
         if named and not found:
             archs = ", ".join(sorted({kernel.key.arch or "unknown" for kernel in named}))
             why = f"the build has it for {archs}, not for {launch.arch}"
         if _differ(found):
             found = [kernel for kernel in found if agrees(launch, kernel) is not False]
-            why = "kernels of that name differ, and none has the launch's registers"
+            why = "several kernels have this name, and none has the launch's register count"
         if _differ(found):
-            return Matched(launch=launch, unmatched=f"{count(len(found), 'kernel')} of that name differ")
+            return Matched(launch=launch, unmatched=f"{count(len(found), 'different kernel')} with this name")
         return Matched(launch=launch, kernel=found[0]) if found else Matched(launch=launch, unmatched=why)
 
 

@@ -32,7 +32,7 @@ def text(launches: Sequence[Matched], style: Style) -> Iterator[str]:
     yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel",), _HIDDEN_FIRST)
     yield from fold(len(groups) - len(shown), style)
     if any(len(group) > 1 for group in shown):
-        yield "n: number of identical launches; values are those of the worst one"
+        yield "n: number of identical launches; values are the worst of them"
     if any(group[0].launch.spill_share for group in shown):
         yield from hung([_SHARE], style)
 

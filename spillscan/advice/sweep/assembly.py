@@ -50,7 +50,7 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
     with ThreadPoolExecutor(workers.processors()) as pool:
         for task, made in zip(tasks, pool.map(_compiled, tasks), strict=True):
             for failure in dict.fromkeys(each.failure for each in made if each.failure):
-                message = f"{task.unit} is not assembled for {task.arch}: {failure}"
+                message = f"{task.unit} cannot be compiled for {task.arch}: {failure}"
                 total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
             for each in made:
                 found = binary.read(Stream(io.BytesIO(each.cubin), task.input), task.input) if each.cubin else Reading()
@@ -81,7 +81,7 @@ def _tasks(inputs: Sequence[str], arches: Sequence[str], known: set[tuple[str, s
     """Modules to compile, each kernel once per arch."""
     for source in expand(inputs):
         if source.uri == "-":
-            raise UsageError("--assemble reads its input twice; standard input can be read once", "pass a file")
+            raise UsageError("--assemble reads its input twice; standard input can be read only once", "pass a file")
         for unit, stored in _modules(source):
             text = stored.rstrip(b"\0")
             written_for = ptx.target(text) or ""

@@ -117,7 +117,7 @@ class Module:
         confirmed = self._confirmed(text, sorted(left), setting)
         edited = self._assembled(text, self._ptxas, confirmed)
         refused = tuple(left.difference(confirmed))
-        edited += [Compiled(refused, failure="not tried: its PTX does not take these bounds")] if refused else []
+        edited += [Compiled(refused, failure="not tried: these bounds cannot be set in its PTX")] if refused else []
         return found + [each._replace(in_ptx=not self.unit.is_ptx) for each in edited]
 
     def _by_header(self, marked: Path, setting: Setting, *, old: bool) -> tuple[str, _Words]:
@@ -216,7 +216,7 @@ class Workshop:
                 made = list(archs)
             if missing := [arch for arch in archs if arch not in made]:
                 known = ", ".join(dict.fromkeys(made))
-                hint = f"its command compiles for {known}; choose one with --arch"
+                hint = f"choose one of its archs with --arch: {known}"
                 raise InputError(f"{unit.path} is not compiled for {missing[0]}", hint)
             with self._lock:
                 return [self._module(unit, arch, at) for at, arch in enumerate(made) if not archs or arch in archs]

@@ -134,8 +134,8 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
     if as_is.kernel is None:
         return Trial(missing=as_is.failure)
     if kernel.spills is not None and bool(as_is.spill_bytes) != bool(sum(kernel.spills)):
-        here, there = (f"{number:,} B" if number else "nothing" for number in (as_is.spill_bytes, sum(kernel.spills)))
-        return Trial(missing=f"compiled here it spills {here}, the input says {there}: other options or another ptxas")
+        here, there = (f"{number or 0:,} B" for number in (as_is.spill_bytes, sum(kernel.spills)))
+        return Trial(missing=f"compiled here, it spills {here}; in the input, {there}: other options or another ptxas")
     points, shared = [as_is], None
     settings, missing = steps(as_is.kernel, launch)
     for setting in settings:

@@ -49,7 +49,7 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
     if not os.path.isfile(text):
-        raise InputError(f"{text}: no such file", "pass a PTX file, a CUDA source, or a quoted nvcc command")
+        raise InputError(f"no such file: {text}", "pass a PTX file, a CUDA source, or a quoted nvcc command")
     if text.endswith(".ptx"):
         return [Unit(text)]
     targets = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
@@ -79,7 +79,7 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]
     if not chosen:
         wanted = " or ".join(globs) or "a kernel"
-        raise InputError(f"no compilation in {path} is known to contain {wanted}", "pass its nvcc command, quoted")
+        raise InputError(f"no compilation in {path} contains {wanted}", "pass its nvcc command, quoted")
     return [Unit(each.source, _nvcc(each.command), each.folder, each.object) for each in chosen]
 
 

@@ -144,7 +144,7 @@ def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
             elif "**" not in given and not os.path.islink(path):  # ** also matches the folder's files
                 yield from _walk(path, selection, into)
     else:
-        raise InputError(f"there is no {given}", "pass files, folders, patterns or URLs")
+        raise InputError(f"no such file: {given}", "pass files, folders, patterns or URLs")
 
 
 def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:

@@ -102,7 +102,7 @@ def listed(url: str) -> list[Listed]:
     except SpillscanError:
         raise
     except FileNotFoundError as error:
-        raise InputError(f"there is no {shown(url)}", "pass files, folders, patterns or URLs") from error
+        raise InputError(f"no such file: {shown(url)}", "pass files, folders, patterns or URLs") from error
     except Exception as error:
         raise InputError(
             f"cannot list {shown(url)}: {reason_of(error)}", "check its address and credentials"

@@ -155,13 +155,13 @@ def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:
     recorded = match.copy.rules.get(rule) if match else None
     said = ", ".join(f"{name} {value:,}" for name, value in sorted(recorded.items())) if recorded else "none"
     if match is not None and match.change.state == "renamed" and match.change.evidence.kind != "stated":
-        message = f"{finding.message}; renamed from {match.entry.name}, recorded: {said}"
+        message = f"{finding.message}; renamed from {match.entry.name}, baseline: {said}"
         return replace(finding, baseline_state="new", message=message)
     if recorded is None:
         return replace(finding, baseline_state="new")
     now = measure(rule, finding.kernel, policy.terms_of(finding.kernel))
     if now is None or not within(now, recorded):
-        why = "recorded" if now is not None else "cannot be compared; recorded"
+        why = "baseline" if now is not None else "not comparable; baseline"
         return replace(finding, baseline_state="worse", message=f"{finding.message}; {why}: {said}")
     return replace(finding, baseline_state="known" if now == recorded else "better")
 

@@ -89,7 +89,7 @@ class Growth:
             words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
             yield f"peak of live registers: {words[0]} → {words[1]}"
         if self.at_peak:
-            yield f"more of them written at: {_listed(self.at_peak)}"
+            yield f"live there, by line that wrote them: {_listed(self.at_peak)}"
 
 
 def _maker(kernel: Kernel) -> Maker | None:
@@ -98,11 +98,11 @@ def _maker(kernel: Kernel) -> Maker | None:
 
 def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
     if not all(codes):
-        yield "live registers, and which lines grew: pass binaries of both builds (sm_75 and later)"
+        yield "live registers and lines that grew; pass binaries of both builds (sm_75 and later)"
     elif not all(any(each.sources) for each in codes if each):
-        yield "which lines grew: compile both builds with -lineinfo"
+        yield "lines that grew; compile both builds with -lineinfo"
     if not all(made):
-        yield "toolkit and options of both builds: cubins of CUDA 13 and later name both"
+        yield "toolkit and options; pass cubins of CUDA 13 or later for both builds"
 
 
 def _limits(before: Kernel, after: Kernel) -> Iterator[Cause]:
@@ -135,7 +135,7 @@ def _arrays(before: Kernel, after: Kernel) -> Iterator[Cause]:
         return
     lines = [_place(each.place) for each in culprits(after.sass.local, "array")[:_SHOWN]]
     at = f" at {', '.join(lines)}" if lines else ""
-    yield Cause(kind="array", evidence=f"a local array is in memory now, {arrays[1].bytes:,} B moved{at}")
+    yield Cause(kind="array", evidence=f"a local array is now in memory, {arrays[1].bytes:,} B moved{at}")
 
 
 def _code(kernels: tuple[Kernel, Kernel], codes: tuple[Pressure, Pressure]) -> Iterator[Cause]:

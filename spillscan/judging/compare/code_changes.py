@@ -80,7 +80,7 @@ def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText
     if old is None or new is None:
         return _Result("not compared", (_missing(before if old is None else after),))
     if before.key.arch != after.key.arch or old.number != new.number:
-        return _Result("not compared", (f"other archs ({before.key.arch}, {after.key.arch})",))
+        return _Result("not compared", (f"different archs ({before.key.arch}, {after.key.arch})",))
     unknown = [each.unknown for each in (old, new) if each.unknown]
     if undecoded := [each for each in unknown if "not decoded" in each]:
         return _Result("not compared", (undecoded[0],))
@@ -128,7 +128,7 @@ def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
         _moved_data(label, *(side.get(label, ["none"]) for side in values))
         for label in {**values[0], **values[1]}
         if values[0].get(label) != values[1].get(label)
-    ] or ["references in another order"]
+    ] or ["references in a different order"]
     doubts = [f"{each} (meaning unknown)" for each in texts if UNKNOWN_ATTRIBUTE in each]
     return [each for each in texts if UNKNOWN_ATTRIBUTE not in each], doubts
 

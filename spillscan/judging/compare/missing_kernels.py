@@ -192,7 +192,7 @@ def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places)
         message = f"{group.place} is not in the newer build: {_counted(kernels)} ({archs})"
     else:
         every = len(_entries(base))
-        message = f"{_counted(kernels)}, of {every:,}, and the logs do not name their sources ({archs})"
+        message = f"{_counted(kernels)}, of {every:,}; the logs do not name their sources ({archs})"
     origin = kernels[0].origins[0] if kernels[0].origins else None
     names = tuple(filter(None, (group.place, group.arch)))
     return Gap(code=group.code, message=message, hides=("kernels",), origin=origin, names=names)
@@ -203,4 +203,4 @@ def _counted(kernels: Sequence[Kernel]) -> str:
     more = ", …" if len(symbols) > _NAMED else ""
     names = Names(symbols)
     named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
-    return f"{count(len(symbols), 'kernel')} of the older one gone ({named}{more})"
+    return f"{count(len(symbols), 'kernel')} of the older build missing ({named}{more})"

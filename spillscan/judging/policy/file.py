@@ -56,7 +56,7 @@ class LaunchEntry(_Table, frozen=True):
     max_dynamic_shared_bytes: Count | None = None
     carveout_percent: Annotated[int, _whole(0, 100)] | None = None
     cluster_blocks: Annotated[int, _whole(1, 16)] = 1
-    override: Annotated[bool, _says("the launch counts even if the code has another block size")] = False
+    override: Annotated[bool, _says("this launch is used even if the code has another block size")] = False
 
 
 class Limits(_Table, frozen=True):
@@ -71,9 +71,7 @@ class Limits(_Table, frozen=True):
     max_spill_growth_bytes: Annotated[Limit, _says("growth of spill stores or loads, bytes per thread")] = 0
     max_register_growth: Annotated[Limit, _says("growth in registers per thread")] = 0
     max_code_growth_percent: Annotated[Limit, _says("growth of machine code, percent")] = "none"
-    severity: Annotated[dict[str, Any], _says("severity by rule; off: the rule finds nothing")] = field(
-        default_factory=dict
-    )
+    severity: Annotated[dict[str, Any], _says("severity by rule; off disables the rule")] = field(default_factory=dict)
 
 
 class KernelEntry(Limits, frozen=True):
@@ -92,7 +90,7 @@ class AcceptEntry(_Table, frozen=True):
     reason: Annotated[Word, _says("why it is accepted")]
     rule: Annotated[Word | None, _says("a rule, such as spill")] = None
     gap: Annotated[Word | None, _says("a kind of gap, such as registers-not-final")] = None
-    kernel: Annotated[Word, _says("glob on the kernel's names; of a gap without kernel, on its input")] = "*"
+    kernel: Annotated[Word, _says("glob on the kernel's names, or on the input of a gap without a kernel")] = "*"
     arch: Annotated[Words, _says("globs on archs")] = "*"
     until: Annotated[date | None, Meta(title="a day such as 2030-01-31"), _says("last valid day (UTC)")] = None
 
@@ -104,10 +102,10 @@ class PolicyFile(Limits, frozen=True):
     fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
     expect_kernels: Annotated[Count | None, _says("kernels expected in a build; with fewer, exit status 2")] = None
     devices: Annotated[Words | None, _says("devices for blocks per SM; default: the kernel's arch")] = None
-    require_archs: Annotated[Words | None, _says("code in each binary: sm_90a (machine code), compute_120 (PTX)")] = (
-        None
-    )
-    max_file_bytes: Annotated[Bytes, _says("file size, bytes (`size`)")] = "none"
+    require_archs: Annotated[
+        Words | None, _says("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
+    ] = None
+    max_file_bytes: Annotated[Bytes, _says("size of each file, bytes (checked by `size`)")] = "none"
     baseline: Annotated[Word | None, _says("baseline file, relative to the policy's folder")] = None
     kernels: Annotated[list[KernelEntry], _says("limits, severities and launches for some kernels")] = field(
         default_factory=list

@@ -40,7 +40,7 @@ def _said(kernel: Kernel, kinds: Collection[str]) -> Iterator[Found]:
     found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
     if found:
         times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())
-        yield Found(f"gets a message from ptxas: {'; '.join(times)}")
+        yield Found(f"has a ptxas warning: {'; '.join(times)}")
 
 
 def _texts(kernel: Kernel, kind: str) -> list[str]:

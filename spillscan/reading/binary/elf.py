@@ -90,12 +90,12 @@ class Elf:
         count = count or first.size  # from 65,280 sections on, the first header has the count
         names = first.link if names == 0xFFFF else names
         if count > LARGEST_TABLE:
-            raise DamageError(f"{count} ELF sections", window.start)
+            raise DamageError(f"{count} ELF sections are too many", window.start)
         self.table = (table, count * form.size)
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(f"ELF section {names} of {count} should contain their names", window.start)
+            raise DamageError(f"ELF section {names} of {count} should contain the section names", window.start)
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:

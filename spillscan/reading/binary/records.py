@@ -137,7 +137,7 @@ class _Issues:
                 "unknown-opcode", "note", f"{count(number, 'instruction')} of {arch} with unknown opcodes"
             )
         for what, number in self._ranked("damaged-lines"):
-            message = f"{what}: {count(number, 'cubin')} without all their source lines"
+            message = f"{what}: {count(number, 'cubin')} without some of their source lines"
             yield self._issue("damaged-lines", "warning", message)
         for code, what in _COUNTED.items() if self._codes.total() > _MANY else ():
             if number := self._codes[code]:

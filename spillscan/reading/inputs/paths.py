@@ -69,7 +69,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
                 elif "**" not in given:  # ** has already found its files
                     sources.extend(Source(below, explicit=False) for below in _files_below(path, left_out))
         else:
-            raise InputError(f"there is no {given}", _instead_of(given))
+            raise InputError(f"no such file: {given}", _instead_of(given))
     return list(dict.fromkeys(sources))
 
 

@@ -75,7 +75,7 @@ def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
     if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
         return replace(kernel, usage=figures, final=True, origins=origins)
     why = "the linker names no arch" if not mine and arches > 1 else "several links disagree"
-    reasons = (*kernel.reasons, f"{why}: its final values are one of {len(candidates)}")
+    reasons = (*kernel.reasons, f"{why}; {len(candidates)} sets of final values are possible")
     return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
 
 
@@ -139,7 +139,7 @@ def _with_sidecars(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, l
     required = None if bounds is None else bounds.required_threads
     most = None if bounds is None else bounds.threads
     if threads is not None and (threads != required if required else most is not None and threads > most):
-        what = f"{kernel.short_name}: {origins[0]} has {threads} threads per block, its code {required or most}"
+        what = f"{kernel.short_name}: {origins[0]} has {threads} threads per block, but its code has {required or most}"
         return kernel, [Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol)]
     threads = threads or required
     if threads is None or (dynamic is None and kernel.dynamic_shared is not False):

@@ -296,7 +296,7 @@ Bytes = tuple[int, int]
 def contradiction(code: str, kernel: Kernel, text: str, other: Origin | None) -> Issue:
     """Issue that the log and another input disagree about ``kernel``."""
     log = kernel.origins[0] if kernel.origins else None
-    places = f" (log {log}, dump {other})" if log and other else ""
+    places = f" (log {log}, disassembly {other})" if log and other else ""
     return Issue(code=code, message=f"{kernel.short_name}: {text}{places}", origin=log or other)
 
 

@@ -80,7 +80,7 @@ def test_a_damaged_profile_is_one_line_and_exit_status_2(tmp_path: Path, command
     path.write_bytes(b'"ID","Kernel Name","x"\n"","",""\n"0","f"\n')
     result = run(*command, path)
     assert (result.returncode, result.stdout) == (2, b"")
-    assert ":3: this row of the table has 2 cells, not 3" in result.stderr.decode()
+    assert ":3: this row has 2 cells, not 3" in result.stderr.decode()
     assert result.stderr.count(b"\n") == 1
 
 

@@ -117,9 +117,9 @@ CUTS = [
     (LONG, '"Dynamic Shared Memory Per Block","byte/block"', '"Dynamic Shared Memory Per Block",""', "unit ''"),
     (RAW, '"","","","","","","","","","","",', '"9","","","","","","","","","","",', "the row of units is missing"),
     (RAW, '"outer::<unnamed>::hidden(float *, int)"', '""', "names no kernel"),
-    ('"ID","Kernel Name","x"\n"","",""\n"0","f"\n', "", "", ":3: this row of the table has 2 cells, not 3"),
-    ('"ID","Kernel Name","x"\n"","",""\n"0","f","1","2"\n', "", "", ":3: this row of the table has 4 cells, not 3"),
-    ('"ID","Kernel Name","x"\n"","",""\n"0","f', "", "", ":3: this row of the table cannot be read"),
+    ('"ID","Kernel Name","x"\n"","",""\n"0","f"\n', "", "", ":3: this row has 2 cells, not 3"),
+    ('"ID","Kernel Name","x"\n"","",""\n"0","f","1","2"\n', "", "", ":3: this row has 4 cells, not 3"),
+    ('"ID","Kernel Name","x"\n"","",""\n"0","f', "", "", ":3: this row cannot be read"),
 ]
 
 

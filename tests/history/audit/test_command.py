@@ -54,7 +54,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     [
         (["x", "--label", "v1", "--meta", "oops"], "--meta oops has no value; write --meta KEY=VALUE"),
         (["x", "--label", ""], "'' is not a label"),
-        (["/no/where", "--label", "v1"], "there is no /no/where"),
+        (["/no/where", "--label", "v1"], "no such file: /no/where"),
     ],
 )
 def test_calls_that_are_wrong(

@@ -111,9 +111,9 @@ def test_a_folder_that_cannot_be_read_is_reported(monkeypatch: pytest.MonkeyPatc
 
 
 def test_inputs_behind_which_there_is_nothing() -> None:
-    with pytest.raises(InputError, match="there is no /no/where"):
+    with pytest.raises(InputError, match="no such file: /no/where"):
         names(["/no/where"])
-    with pytest.raises(InputError, match=r"there is no nothing\*"):
+    with pytest.raises(InputError, match=r"no such file: nothing\*"):
         names(["nothing*"])
     with pytest.raises(UsageError, match="not standard input"):
         names(["-"])

@@ -61,14 +61,14 @@ def test_state(why: str, was: Any, then: Any, now: Any, later: Any, found: list[
 
 def test_a_worse_finding_names_the_record() -> None:
     baseline = written(build(kernel(spills=(8, 4))))
-    assert judged(build(kernel(spills=(9, 4))), baseline).findings[0].message.endswith("; recorded: loads 4, stores 8")
+    assert judged(build(kernel(spills=(9, 4))), baseline).findings[0].message.endswith("; baseline: loads 4, stores 8")
     unknown = replace(kernel(spills=None), advisories=(WARNED,))
-    assert "cannot be compared; recorded" in judged(build(unknown), baseline).findings[0].message
+    assert "not comparable; baseline" in judged(build(unknown), baseline).findings[0].message
     one, other = (f"_ZN1n{len(name)}{name}ILi{{}}EEEvv" for name in ("relax", "relax_v2"))
     before, after = (build(*(kernel(each.format(n), (8, 8)) for n in (1, 2))) for each in (one, other))
     messages = [each.message for each in judged(after, written(before)).findings]
     assert [message.partition("; ")[2] for message in messages] == [
-        f"renamed from n::relax<{number}>, recorded: loads 8, stores 8" for number in (1, 2)
+        f"renamed from n::relax<{number}>, baseline: loads 8, stores 8" for number in (1, 2)
     ]
 
 
@@ -153,7 +153,7 @@ def test_regressions_are_those_of_diff(before: Any, after: Any, launched: bool) 
         if each.severity != "note" and (each.kernel.key.symbol, recorded_as(each.rule)) not in failing
     )
     result = judged(head, parse(text_of(written(base, policy=policy)), "b.jsonl"), policy)
-    found = [each for each in result.findings if each.baseline_state == "worse" and "; recorded: " not in each.message]
+    found = [each for each in result.findings if each.baseline_state == "worse" and "; baseline: " not in each.message]
     assert sorted((each.kernel.key.symbol, each.rule, each.message) for each in found) == wanted
     lost = {symbol for symbol in after if before[symbol][0] is not None and after[symbol][0] is None}
     assert {each.kernel.key.symbol for each in result.undecided} == lost

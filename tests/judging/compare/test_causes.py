@@ -132,14 +132,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(call) == 0
     text = capsys.readouterr().out
     assert "CUDA 12.3 → 13.5.37" in text
-    assert "unknown: which lines grew: compile both builds with -lineinfo" in text
+    assert "unknown: lines that grew; compile both builds with -lineinfo" in text
     demo = ROOT / "fixtures" / "demo"
     assert main(["diff", "--why", str(demo / "base.log"), str(demo / "head.log")]) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert heads == ["model::gemm<8>  sm_80", "model::gemm<8>  sm_90a", "model::rotate  sm_80", "model::rotate  sm_90a"]
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
-    assert capsys.readouterr().out == "no kernel in both builds uses more registers or spills more\n"
+    assert capsys.readouterr().out == "no kernel that is in both builds uses more registers or spills more\n"
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
-    assert "no such kernel in both builds" in capsys.readouterr().err
+    assert "no matching kernel is in both builds" in capsys.readouterr().err
     assert main([*call[:-1], "nothing_like_it"]) == 2
     assert "no kernel matches --kernel 'nothing_like_it'" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_a_unit_that_was_not_compiled_is_a_gap() -> None:
         (gap,) = gaps(base, without(base, lambda kernel, gone=gone: unit(kernel) == gone))  # type: ignore[misc]
         count = sum(unit(kernel) == gone for kernel in base.kernels) // 2
         assert (gap.code, gap.hides, gap.names) == ("unit-missing", ("kernels",), (gone,))
-        assert gap.message.startswith(f"{gone} is not in the newer build: {count} kernels of the older one gone (")
+        assert gap.message.startswith(f"{gone} is not in the newer build: {count} kernels of the older build missing (")
         assert gap.message.endswith(f"(sm_80: {count}, sm_90a: {count})")
 
 
@@ -115,7 +115,7 @@ def test_more_than_a_few_are_a_gap_where_units_are_not_known(kernels: int, gone:
     assert [gap.code for gap in found] == ["kernels-missing"] * expected
     if found:
         assert f"{gone} kernels of the older one gone" in found[0].message
-        assert f", of {kernels}, and the logs do not name their sources (sm_80: " in found[0].message
+        assert f", of {kernels}; the logs do not name their sources (sm_80: " in found[0].message
 
 
 def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
     (tmp_path / "new" / "1.log").unlink()
     result = run("diff", tmp_path / "old", tmp_path / "new", "--fail-on", "policy")
     assert result.returncode == 2
-    assert b"1.log is not in the newer build: 1 kernel of the older one gone (" in result.stdout + result.stderr
+    assert b"1.log is not in the newer build: 1 kernel of the older build missing (" in result.stdout + result.stderr
 
 
 def test_a_binary_shows_what_it_has_no_more() -> None:
@@ -154,7 +154,7 @@ def test_what_is_allowed(tmp_path: Path) -> None:
     assert result.returncode == 2
     (gap,) = json.loads(result.stdout)["gaps"]
     assert gap["code"] == "unit-missing"
-    assert ": 5 kernels of the older one gone (" in gap["message"]
+    assert ": 5 kernels of the older build missing (" in gap["message"]
     assert run("diff", MAKE, tmp_path / "head.log").returncode == 0, "no gate, no verdict"
     assert run(*call, "--kernel", "conv*").returncode == 0, "what is not asked for is not missed"
     for accepted, expected in (("unit-missing", 0), ("unit-missing=fft.o", 0), ("unit-missing=conv.o", 2)):

@@ -79,7 +79,7 @@ def test_who_made_a_cubin_is_reported() -> None:
 
 def test_show_tells_lines_and_maker() -> None:
     said = run("show", "shallow", FOLDER / "inlined-sm_80-13.5.cubin.zst").stdout.decode()
-    assert "made by ptxas 13.5.37 -maxrregcount 32 -lineinfo" in said
+    assert "written by ptxas 13.5.37 -maxrregcount 32 -lineinfo" in said
     assert "inlined.cuh:22, inlined at inlined.cu:7" in said
 
 

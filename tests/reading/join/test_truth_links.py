@@ -21,8 +21,8 @@ def linked(registers: int, arch: str | None = None, symbol: str = "k") -> LinkRe
     return LinkRecord(symbol, arch, Usage(registers=registers, stack_bytes=40, local_bytes=0, barriers=1), LINK)
 
 
-NO_ARCH = "the linker names no arch: its final values are one of {}"
-SEVERAL = "several links disagree: its final values are one of {}"
+NO_ARCH = "the linker names no arch; {} sets of final values are possible"
+SEVERAL = "several links disagree; {} sets of final values are possible"
 
 TABLE: dict[str, tuple[list[Kernel], list[LinkRecord], list[tuple[Any, ...]]]] = {
     "nothing linked": ([compiled("sm_80")], [], [("k", "sm_80", 24, 8, None, (1, 2), 0, False, ())]),

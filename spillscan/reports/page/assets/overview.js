@@ -20,13 +20,13 @@
     const flagged = (bit) => store.columns.flags.filter((flags) => flags & bit).length;
     const ambiguous = flagged(store.AMBIGUOUS), open = flagged(store.NOT_FINAL);
     const spill = (some, all, noun) => [h("b", { class: "bad" }, number(some)), ` of ${count(all, noun)} ${some === 1 ? "spills" : "spill"}`];
-    const called = !spilling && !silent && functions.spilling; // a kernel spills where it calls one
+    const called = !spilling && !silent && functions.spilling; // a kernel spills when it calls one
     const said = !total ? "The input contains no kernel"
       : spilling ? spill(spilling, total, "kernel") : called ? spill(functions.spilling, functions.count, "device function")
       : silent === total ? `Spills unknown for ${count(total, "kernel")}`
       : silent ? "No kernel is known to spill" : `None of ${count(total, "kernel")} spills`;
     const parts = [spilling ? `${bytes(stores)} stored and ${bytes(loads)} reloaded per thread, counted once per instruction` : "",
-      silent ? `${count(silent, "kernel")} ${silent === 1 ? "does" : "do"} not say` : "",
+      silent ? `spills of ${count(silent, "kernel")} unknown` : "",
       called ? `no kernel of ${number(total)} spills itself` : functions.count ? count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : "") : "",
       ambiguous ? `${number(ambiguous)} ambiguous` : "",
       open ? `registers of ${count(open, "kernel")} are final only after the link (*)` : ""];
@@ -151,7 +151,7 @@
     const all = payload.overview;
     const open = all.kernels.silent + all.functions.silent + store.columns.flags.filter((flags) => flags & (store.AMBIGUOUS | store.NOT_FINAL)).length + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
-    const understands = read.lines ? "Every compiler line was understood" : "All of it was read";
+    const understands = read.lines ? "Every compiler line was understood" : "The whole input was read";
     const doubt = unknown || issues.shown.some(({ severity }) => severity !== "note");
     return section("issues", doubt ? "Input issues" : "Input",
       h("p", {}, read.inputs ? `Read ${count(read.inputs, "input")}${read.lines ? `, ${count(read.lines, "line")}` : ""}. ` : "",

@@ -13,9 +13,9 @@ const spillmap = (() => {
   const EVIDENCE = {
     annotation: "ptxas marked each spill",
     "last-use+log": "by the last-use rule, and the build log counts the same bytes",
-    log: "the slots whose bytes are those that the build log counts",
+    log: "slots with exactly the bytes that the build log counts",
     "last-use": "by the last-use rule alone",
-    none: "nothing to judge",
+    none: "no local-memory access",
   };
   const LANE = 30, CURVE = 96, LINES = 12;
 
@@ -60,7 +60,7 @@ const spillmap = (() => {
         lanes.map(({ key, kind, label }, row) => {
           const base = top + (row + 1) * each - 5, tall = LANE - 11;
           return [svg("line", { class: "lane", x1: low, x2: high, y1: base, y2: base }), named(label, base - LANE + 5, base - 6),
-            // Stores hang from above and end in a foot, loads rise from the line: distinct without colour.
+            // Stores are drawn from the top down, loads from the line up: distinct without color.
             marks.filter(({ what }) => key.includes(what)).map((mark) => chart.titled("path", { class: `mark ${kind}${both ? " opens" : ""}`, onclick: both ? () => both.jump(Math.floor(mark.at / 16)) : null,
               d: `M${x(mark.at).toFixed(1)} ${stores(mark) ? base - tall : base}v${stores(mark) ? tall : -tall}m-2.5 0h5` }, describe(map, mark)))];
         }),
@@ -77,9 +77,9 @@ const spillmap = (() => {
 
   // The curve in words, with the register limit of ptxas and the number of spilled values.
   function pressure(code) {
-    return [code.within ? `In the code of ${printable(code.within)}, which holds it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
+    return [code.within ? `In the code of ${printable(code.within)}, which contains it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
       code.held ? `; dashed line: ${code.held}` : "", code.limit ? `; register limit ${number(code.limit)}` : "",
-      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, those in spill slots included` : "", ".",
+      code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, including those in spill slots` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
 
@@ -91,7 +91,7 @@ const spillmap = (() => {
     const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
-      map.marks ? node : h("p", { class: "quiet" }, "The snapshot keeps how many accesses there are, not their addresses: scan the dump or the binary itself for the chart."),
+      map.marks ? node : h("p", { class: "quiet" }, "The snapshot has the number of accesses, but not their addresses: scan the disassembly or the binary for the chart."),
       both ? both.node : null,
       code ? h("p", {}, pressure(code)) : null,
       map.marks ? h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,

@@ -6,7 +6,7 @@
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
     controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} a better setting than the build's`] : "No kernels"),
-      h("p", {}, "Best: no other setting has as few spills and as many resident warps. The best corner is bottom right."))],
+      h("p", {}, "Best: settings with fewer spills have fewer resident warps, and settings with more warps spill more. Better is toward the bottom right."))],
     state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
 
@@ -39,7 +39,7 @@
     const plainFirst = [...points].sort((one, other) => one.best - other.best);
     const ups = chart.ticks(Math.max(...points.map(of.y), 0), 4);
     const acrosses = (width) => chart.ticks(Math.max(1, ...points.map(of.x)), Math.min(8, Math.max(2, Math.floor(width / 70))));
-    return chart.drawn((width) => chart.axes(width, { height: 260, top: 24, right: 28, class: "tradeoff", label: `${of.up} over ${of.across} of ${count(points.length, "compilation")}; the table has the figures`,
+    return chart.drawn((width) => chart.axes(width, { height: 260, top: 24, right: 28, class: "tradeoff", label: `${of.up} over ${of.across} of ${count(points.length, "compilation")}; the table has the values`,
       across: { most: acrosses(width).at(-1), ticks: acrosses(width), name: of.across }, up: { ticks: ups, name: of.up },
       parts: ({ x, y, write }) => {
         const names = [...plainFirst].reverse().map((point) => write(x(of.x(point)) + 8, y(of.y(point)) - 8, point.label + (point.best ? ", best" : ""), { class: point.best ? "name best" : "name" }, "start"));
