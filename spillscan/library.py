@@ -73,11 +73,11 @@ def assert_no_spills(
     known = f"{len(spilling):,} of {count(len(kept), 'kernel')} spill" if spilling else "unknown whether kernels spill"
     names = Names(each.named_by for each in build.kernels)
     found: list[Finding | Gap] = [*spilling, *outcome.gaps]
-    said = [
+    lines = [
         f"{names.of(each.kernel.named_by)} ({each.kernel.key.arch or 'arch unknown'}) {each.message}"
         if each.kernel
         else f"{each.origin or 'the build'}: {each.message}"
         for each in found
     ]
-    more = [f"… {len(said) - _NAMED:,} more"] if len(said) > _NAMED else []
-    raise AssertionError("\n  ".join([known, *said[:_NAMED], *more]))
+    more = [f"… {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
+    raise AssertionError("\n  ".join([known, *lines[:_NAMED], *more]))

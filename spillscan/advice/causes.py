@@ -64,10 +64,10 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     return sorted(found, key=lambda each: -min(each.fewer, each.registers))
 
 
-def at_lines(held: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
+def at_lines(groups: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
     """(most registers saved, sentence) per source line, by the file's base name and line."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for each in held:
+    for each in groups:
         gain = f"at most {count(each.fewer, 'register')} fewer"
         for line in each.lines:
             found[_base(line)].append((each.fewer, f"{each.cause}; {each.relief}: {gain}"))
@@ -84,16 +84,16 @@ def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> H
     several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
     if not several:
         return None
-    held, times = Counter[str](), Counter[str]()
+    registers, times = Counter[str](), Counter[str]()
     for (source, _), its in several.items():
         line = placed(source, tree).text
-        held[line] += its.total()
+        registers[line] += its.total()
         times[line] = max(times[line], len(its))
-    shown = held.most_common(_SHOWN)
+    shown = registers.most_common(_SHOWN)
     results = ", ".join(f"{count(times[line], 'result')} of {line} ({count(n, 'register')})" for line, n in shown)
     return Holding(
         "copies",
-        held.total(),
+        registers.total(),
         live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
         tuple(line for line, _ in shown),
         f"unrolled loop or register array: {results} live at once",
@@ -140,7 +140,7 @@ def _base(path: str) -> str:
 
 
 def causes(
-    kernel: Kernel, tree: Tree, code: Pressure | None, held: Sequence[Holding] = (), built: Kernel | None = None
+    kernel: Kernel, tree: Tree, code: Pressure | None, groups: Sequence[Holding] = (), built: Kernel | None = None
 ) -> Iterator[str]:
     """Facts from code and records that explain a kernel's spills.
 
@@ -159,7 +159,7 @@ def causes(
         demand = code.demand(kernel.sass.local) if kernel.sass else None
         slots = f", {demand} with the values in spill slots" if demand and demand > peak.registers else ""
         yield f"{least}{peak.registers} registers are live at once{at}{slots}"
-        yield from (each.cause for each in held[:TOP])
+        yield from (each.cause for each in groups[:TOP])
     if kernel.sass is None:
         return
     for role in kernel.sass.roles:

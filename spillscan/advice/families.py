@@ -69,12 +69,12 @@ def advice(
             untried=untried,
         )
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
-    held = [] if code is None else holdings(code, local, tree)
+    groups = [] if code is None else holdings(code, local, tree)
     return Advice(
         ranked=about,
         places=tuple(weighed(local, "spill", tree)[:TOP]),
-        causes=tuple(causes(kernel, tree, code, held, trial.points[0].kernel if trial and trial.points else None)),
-        fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), held)),
+        causes=tuple(causes(kernel, tree, code, groups, trial.points[0].kernel if trial and trial.points else None)),
+        fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), groups)),
         need=registers_needed(kernel, code, trial),
         trial=trial,
         untried=untried,

@@ -114,12 +114,12 @@ def fixes(
     code: Pressure | None = None,
     trial: Trial | None = None,
     goal: Goal = SPILLS,
-    held: Sequence[Holding] = (),
+    groups: Sequence[Holding] = (),
     on: str | None = None,
 ) -> list[Fix]:
     """Fixes for the goal, best first.
 
-    ``held``: groups of values at the peak; ``on``: a device other than that of the kernel's arch.
+    ``groups``: groups of values at the peak; ``on``: a device other than that of the kernel's arch.
     """
     if goal.wanted == "none":
         return []
@@ -130,7 +130,7 @@ def fixes(
     tried = trial is not None and bool(trial.points)
     configuration = _configuration(kernel, launch, on)
     if goal.wanted == "spills":
-        relief = [f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}" for each in held[:1]]
+        relief = [f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}" for each in groups[:1]]
         made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, configuration))
         return [*made, *(Fix("try", each) for each in relief)]
     if kernel.sass is not None and kernel.sass.roles:
@@ -187,7 +187,7 @@ def _untried(
         yield Fix("try", _INLINE)
     elif kernel.role == "function":
         limit = limited_by_option(kernel)
-        yield Fix("try", FEWER if limit is None else f"a -maxrregcount above {limit} for its file {_NOT_TRIED}")
+        yield Fix("try", FEWER if limit is None else f"-maxrregcount above {limit} for its file {_NOT_TRIED}")
     else:
         exact = launch is not None and launch.dynamic_shared_bytes is not None
         yield _higher_limit(kernel, registers_needed(kernel, code), configuration, exact=exact)

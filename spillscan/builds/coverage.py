@@ -73,9 +73,9 @@ def of_build(build: Build) -> dict[str, Archs]:
     return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
-def gaps(held: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Gap]:
+def gaps(files: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Gap]:
     """``wanted`` archs that files lack."""
-    for name, archs in held.items():
+    for name, archs in files.items():
         origin = Origin(input=name, format="binary") if name else None
         if lacking := archs.lacks(wanted):
             have = " ".join(sorted(archs.machine | archs.portable, key=natural)) or "no GPU code"

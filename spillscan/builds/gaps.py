@@ -86,8 +86,8 @@ def _of_failed(call: Call) -> tuple[str, str]:
 
 def _of_changed(call: Call, changed: Sequence[str], outputs: Sequence[Output]) -> str:
     since = "it was compiled" if changed == [call.source] else f"{call.name} was compiled"
-    held = [shown(each.path) for each in outputs if not set(each.pieces).isdisjoint(call.pieces)]
-    return f"{_few(changed)} changed after {since}" + (f"; the old code is in {_few(held)}" if held else "")
+    stale = [shown(each.path) for each in outputs if not set(each.pieces).isdisjoint(call.pieces)]
+    return f"{_few(changed)} changed after {since}" + (f"; the old code is in {_few(stale)}" if stale else "")
 
 
 def _end(status: int) -> str:

@@ -108,19 +108,19 @@ class Gate(NamedTuple):
         if self.baseline is None:
             return []
         origin = Origin(input=self.path or "", format="baseline")
-        said = {**self._of_records(build), **self._of_kernels(result)}
-        return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in said.items()]
+        notes = {**self._of_records(build), **self._of_kernels(result)}
+        return [Issue(code=code, message=text, severity="note", origin=origin) for code, text in notes.items()]
 
     def _of_records(self, build: Build) -> dict[str, str]:
         """Notes on the whole file, by kind of issue."""
-        said = {}
+        notes = {}
         if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.header.toolkits)
-            said["other-toolkit"] = (
+            notes["other-toolkit"] = (
                 f"this build uses CUDA {', '.join(others)}, {self.path} has values of CUDA {recorded}: "
                 f"metrics may differ for that reason alone; to accept it: {self._offer('write')}"
             )
-        return said
+        return notes
 
     def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
         """Notes on removed, renamed and unrecorded kernels that no gap reports, by kind of issue."""
@@ -136,22 +136,22 @@ class Gate(NamedTuple):
         gone = list({each.identity: each for each in result.of("stale") if each.identity not in reported}.values())
         write = f"to record them: {self._offer('write')}"
         prune = f"{self._offer('prune')} drops them"
-        said = {}
+        notes = {}
         if result.of("removed"):
             named = _named(result.of("removed"))
-            said["removed-kernels"] = f"removed from recompiled translation units: {named} of {self.path}; {prune}"
+            notes["removed-kernels"] = f"removed from recompiled translation units: {named} of {self.path}; {prune}"
         if pairs:
-            said["renamed-kernels"] = (
+            notes["renamed-kernels"] = (
                 f"renamed since {self.path} was written: {_few(renamings)}; {write}; "
                 f"{self._offer('prune')} drops the old names"
             )
         if gone:
-            said["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
+            notes["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
         if result.of("unknown"):
-            said["unrecorded-kernels"] = (
+            notes["unrecorded-kernels"] = (
                 f"not recorded: {_named(result.of('unknown'))}; their regressions go unnoticed; {write}"
             )
-        return said
+        return notes
 
     def gaps(self, result: BaselineResult) -> list[Gap]:
         """Gaps between the baseline and a build that lacks some of its data."""
@@ -265,7 +265,7 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
     if not os.path.lexists(path):
         command = f"spillscan baseline write {arguments}".rstrip()
-        raise UsageError(f"no such file: {path}", f"create it: `{command}")
+        raise UsageError(f"no such file: {path}", f"create it: `{command}`")
     return parse(read_text(path, LONGEST_BYTES, "a baseline"), path)
 
 

@@ -45,8 +45,8 @@ def acceptance(finding: Finding) -> str:
     symbol, *others = names_of(kernel.named_by)
     name = next((each for each in others[1:] if not _GLOB & {*each}), symbol)
     words = {"rule": finding.rule, "kernel": printable(name), "arch": kernel.key.arch or "", "reason": "why"}
-    said = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in words.items() if value)
-    return f"{{{', '.join(said)}}}"
+    pairs = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in words.items() if value)
+    return f"{{{', '.join(pairs)}}}"
 
 
 def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) -> Iterator[str]:

@@ -45,7 +45,7 @@ def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fals
     gaps = (*found.gaps, *found.accepted) if shown or found.fails else ()
     listed = {(gap.code, gap.message, gap.origin) for gap in gaps}
     others = {(each.code, each.message, each.origin): each for each in issues}
-    report_issues([issue for said, issue in others.items() if said not in listed])
+    report_issues([issue for message, issue in others.items() if message not in listed])
     if first is None or shown:
         return found.status
     alike = [

@@ -29,7 +29,7 @@ def whole_number(text: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+        raise argparse.ArgumentTypeError(f"expected a whole number ≥ 0, got {text!r}")
     return value
 
 
@@ -37,7 +37,7 @@ def positive_number(text: str) -> int:
     """Argument type: whole number of 1 or more."""
     number = whole_number(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("it must be 1 or more")
+        raise argparse.ArgumentTypeError(f"expected a whole number ≥ 1, got {text!r}")
     return number
 
 
@@ -94,7 +94,7 @@ def _several(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
 
     def read(text: str) -> tuple[str, ...]:
         if wrong := [word for word in text.split(",") if word not in known]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} must be one of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, got {wrong[0]!r}")
         return tuple(text.split(","))
 
     return read
@@ -123,7 +123,7 @@ def add_with(parser: Parser, also: Mapping[str, str]) -> None:
     """Add --with, whose values are the keys of ``also``; its values describe them."""
     about = "; ".join(f"{word}: {what}" for word, what in also.items())
     parser.add_argument(
-        "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=f"also {about}"
+        "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=f"add {about}"
     )
 
 
@@ -224,7 +224,7 @@ def add_metric(parser: Parser, known: Sequence[Metric], about: str) -> None:
 
 
 def _names(known: Sequence[Metric]) -> list[str]:
-    return [figure.name for figure in known]
+    return [metric.name for metric in known]
 
 
 def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:

@@ -94,9 +94,9 @@ class _Launches:
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """Launch of a kernel; ``None`` if unknown."""
-        said = self._policy.launch_of(kernel)
+        given = self._policy.launch_of(kernel)
         seen = self._seen.get(id(kernel))
-        return settled(kernel, seen) if seen is not None and (said is None or said.source == "bounds") else said
+        return settled(kernel, seen) if seen is not None and (given is None or given.source == "bounds") else given
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
     unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
     if using := other_local(entries):
         first = dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED])
-        said = listed(first, len(using) - _NAMED)
-        yield f"local memory without spills (arrays, call frames): {said}; see `spillscan show`"
+        shown = listed(first, len(using) - _NAMED)
+        yield f"local memory without spills (arrays, call frames): {shown}; see `spillscan show`"
     if silent:
         yield f"spills unknown for {silent:,} of {count(len(entries), 'kernel')}"
     if unlaunched:

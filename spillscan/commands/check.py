@@ -47,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     everything = _policy.with_rot(read, policy)
     build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
     judgement = check(build, policy)
-    held = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
-    undecided = (*judgement.undecided, *held.undecided)
-    gaps = [*gaps_of(everything, undecided, gate.needs(judgement.terms), policy), *gate.gaps(held)]
-    found = verdict(held.open, gaps, policy)
+    result = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
+    undecided = (*judgement.undecided, *result.undecided)
+    gaps = [*gaps_of(everything, undecided, gate.needs(judgement.terms), policy), *gate.gaps(result)]
+    found = verdict(result.open, gaps, policy)
     if not (arguments.arch or arguments.kernel):
         judged: tuple[Judged, ...] = ("build",) if gate.baseline is None else ("build", "change")
-        notes = _policy.unused_accepts(policy, held.findings, gaps, judged)
-        notes += _policy.unused_renames(policy, held.renamed)
+        notes = _policy.unused_accepts(policy, result.findings, gaps, judged)
+        notes += _policy.unused_renames(policy, result.renamed)
         build, everything = (replace(each, issues=(*each.issues, *notes)) for each in (build, everything))
     report = Report(
         kind="check",
@@ -66,14 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
         fail_on=policy.fail_on,
         by=arguments.by,
     )
-    report = gate.report(report, held)
+    report = gate.report(report, result)
     if found.status and _options.shows_ways(arguments):
         from spillscan.commands import _offers
 
         report = _offers.with_ways(report, _offers.Asked.by(arguments, inputs), policy)
     accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
-    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, held.findings)))
+    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, result.findings)))
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
-    return _issues.conclude(found, (*gate.issues(held, everything), *everything.issues), shown=render.shows_gaps(forms))
+    return _issues.conclude(
+        found, (*gate.issues(result, everything), *everything.issues), shown=render.shows_gaps(forms)
+    )

@@ -75,11 +75,11 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
 
 def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins: bool) -> Iterator[str]:
     """Lines of the values for one kernel, as in :func:`listed`."""
-    said = policy.said_of(kernel)
-    lines = [_setting(name, said.get(name, Setting(default_of(name), DEFAULT))) for name in LIMITS]
-    if launch := said.get("launch"):
+    settings = policy.settings_of(kernel)
+    lines = [_setting(name, settings.get(name, Setting(default_of(name), DEFAULT))) for name in LIMITS]
+    if launch := settings.get("launch"):
         lines.append((f"launch: {_launch(launch.value)}", launch.origin))
-    return _aligned(lines + _severities(rules, [said]), origins)
+    return _aligned(lines + _severities(rules, [settings]), origins)
 
 
 def _setting(name: str, setting: Setting) -> _Line:
@@ -90,11 +90,11 @@ def _setting(name: str, setting: Setting) -> _Line:
 
 
 def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting]]) -> list[_Line]:
-    said = {name: setting for layer in layers for name, setting in layer.items()}
+    settings = {name: setting for layer in layers for name, setting in layer.items()}
     lines: list[_Line] = [("severity:", "")]
     for rule in rules:
-        setting = said.get(rule.id, Setting(rule.severities, DEFAULT))
-        own = "# " if rule.least and rule.id not in said else ""  # the default severity depends on the effect
+        setting = settings.get(rule.id, Setting(rule.severities, DEFAULT))
+        own = "# " if rule.least and rule.id not in settings else ""  # the default severity depends on the effect
         lines.append((f"  {own}{rule.id}: {setting.value}", setting.origin))
     return lines
 
@@ -105,9 +105,9 @@ def _entry(entry: Override) -> Iterator[_Line]:
         for name, patterns in (("match", entry.match), ("arch", entry.arch), ("unit", entry.unit))
         if patterns
     ]
-    said = entry.settings
-    lines += [(f"{name}: {_value(said[name].value)}", said[name].origin) for name in LIMITS if name in said]
-    levels = [(f"  {rule}: {said[rule].value}", said[rule].origin) for rule in all_rules() if rule in said]
+    settings = entry.settings
+    lines += [(f"{name}: {_value(settings[name].value)}", settings[name].origin) for name in LIMITS if name in settings]
+    levels = [(f"  {rule}: {settings[rule].value}", settings[rule].origin) for rule in all_rules() if rule in settings]
     lines += [("severity:", ""), *levels] if levels else []
     if entry.launch:
         lines.append((f"launch: {_launch(entry.launch.value)}", entry.launch.origin))
@@ -118,13 +118,11 @@ def _entry(entry: Override) -> Iterator[_Line]:
 
 
 def _launch(launch: Launch) -> str:
-    figures = {
-        name: getattr(launch, name) for name in launch.__struct_fields__ if name in LaunchEntry.__struct_fields__
-    }
-    unsaid = {"cluster_blocks": 1}
-    said = [f"{name}: {figure}" for name, figure in figures.items() if figure != unsaid.get(name)]
-    said += ["override: true"] * (launch.source == "override")
-    return "{" + ", ".join(said) + "}"
+    values = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LaunchEntry.__struct_fields__}
+    unset = {"cluster_blocks": 1}
+    words = [f"{name}: {value}" for name, value in values.items() if value != unset.get(name)]
+    words += ["override: true"] * (launch.source == "override")
+    return "{" + ", ".join(words) + "}"
 
 
 def _value(value: Any) -> str:

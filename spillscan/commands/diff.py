@@ -177,19 +177,19 @@ def _report(
     if every:
         found, code = _with_code(found, text="code-text" in arguments.also)
     judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
-    held = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
+    result = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
     if not (arguments.arch or arguments.kernel):
         head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
     needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
     gaps = [
-        *gate.gaps(held),
+        *gate.gaps(result),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
         *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1])),
         *gaps_of(builds[-1], judgement.undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
         gaps = [gap if gap.code in _OF_ONE_BUILD else replace(gap, accepted=_EQUAL) for gap in gaps]
-    outcome = verdict(held.open, gaps, policy)
+    outcome = verdict(result.open, gaps, policy)
     report = Report(
         kind="diff",
         read=tuple(builds),
@@ -206,7 +206,7 @@ def _report(
         by=arguments.by if arguments.by in _GROUPINGS else None,
         sort=arguments.sort,
     )
-    return gate.report(report, held), outcome
+    return gate.report(report, result), outcome
 
 
 def _with_code(found: Comparison, *, text: bool) -> tuple[Comparison, list[CodeChange]]:

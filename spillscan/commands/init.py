@@ -204,5 +204,5 @@ def _clone(to: str) -> None:
     ):
         done = git(os.curdir, *words, option="--try")
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise UsageError(f"--try: git cannot clone the last commit: {printable(said)}", "commit first")
+            reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise UsageError(f"--try: git cannot clone the last commit: {printable(reason)}", "commit first")

@@ -118,7 +118,7 @@ def _set(texts: Sequence[str]) -> dict[str, str | None]:
     given = _options.keyed(texts, _KEYS)
     for key, words in (("cache_preference", PREFERENCES), ("global_caching", CACHING)):
         if key in given and given[key] not in words:
-            raise UsageError(f"--set {key}: must be one of {', '.join(words)}, not {given[key][:60]!r}")
+            raise UsageError(f"--set {key}: expected one of {', '.join(words)}, got {given[key][:60]!r}")
     return dict.fromkeys(_KEYS) | {"barriers": "1"} | given
 
 
@@ -270,16 +270,16 @@ def _lines(
     trial: Trial | None,
 ) -> Iterator[str]:
     usage = kernel.usage
-    figures = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
+    facts = [f"{usage.registers} registers" if usage.registers is not None else "registers unknown"]
     if usage.shared_bytes:
-        figures.append(f"{usage.shared_bytes:,} B shared")
+        facts.append(f"{usage.shared_bytes:,} B shared")
     if usage.spill_bytes:
-        figures.append(f"spills {usage.spill_bytes:,} B")
+        facts.append(f"spills {usage.spill_bytes:,} B")
     if summary.launch is not None:
-        figures.append(count(summary.launch.threads_per_block, "thread"))
+        facts.append(count(summary.launch.threads_per_block, "thread"))
     where = kernel.key.arch or "arch unknown"
     where += f" on {device}" if device != kernel.key.arch else ""
-    title = f"{names.of(kernel.named_by)} ({where}): {', '.join(figures)}"
+    title = f"{names.of(kernel.named_by)} ({where}): {', '.join(facts)}"
     yield title
     yield f"  {summary.line}"
     if kernel.final is False:
@@ -291,7 +291,7 @@ def _lines(
     if summary.occupancy is not None and not summary.at_most:
         yield from (f"  {line}" for line in headroom_lines(headroom(summary.occupancy)))
         yield from (f"  {line}" for line in [next_block_line(summary.occupancy)] if line)
-        yield from (f"  {LABELS[name]}: {figures}" for name, figures in summary.findings)
+        yield from (f"  {LABELS[name]}: {text}" for name, text in summary.findings)
     elif summary.occupancy is not None and summary.assumed:
         yield f"  limited by {summary.cells['limiter']} at the best block size"
     if summary.local_memory is not None and summary.local_memory.matters:

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     sys.stdout.flush()
     found = watch(command, arguments.also, path, _contains_code)
-    for line in _said(found, arguments.output or RUN_FILE):
+    for line in _summary(found, arguments.output or RUN_FILE):
         complain(line)
     status = found.build.runs[-1].status or 0
     return status if status >= 0 else 128 - status
@@ -81,7 +81,7 @@ def _contains_code(path: str) -> bool:
         return True  # reading it later reports the error
 
 
-def _said(found: Account, path: str) -> Iterator[str]:
+def _summary(found: Account, path: str) -> Iterator[str]:
     from spillscan.builds.gaps import to_read
     from spillscan.builds.tree import shown
 
@@ -91,14 +91,14 @@ def _said(found: Account, path: str) -> Iterator[str]:
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
         yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}"
     failed = [each.name for each in found.calls if each.status != 0]
-    said = [count(len(found.calls), "compiler call")] if found.calls else []
+    parts = [count(len(found.calls), "compiler call")] if found.calls else []
     if failed:
-        said[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
+        parts[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
     if not found.calls:
-        said.append("nothing was compiled")
+        parts.append("nothing was compiled")
     if found.checks:
         failures = sum(each.status != 0 for each in found.checks)
-        said.append(f"{count(len(found.checks), 'compiler check')}, {failures:,} failed")
+        parts.append(f"{count(len(found.checks), 'compiler check')}, {failures:,} failed")
     if kept := len(build.calls) - len(found.calls):
-        said.append(f"{count(kept, 'call')} of earlier runs kept")
-    yield "; ".join([*said, count(len(outputs), "output"), path])
+        parts.append(f"{count(kept, 'call')} of earlier runs kept")
+    yield "; ".join([*parts, count(len(outputs), "output"), path])

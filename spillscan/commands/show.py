@@ -81,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
         say([*[""] * bool(number), *hung(shown, style)])
         if source and id(kernel) in texts:
-            held = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
+            groups = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
             code_shown = Code(texts[id(kernel)])
-            say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, held), style))
+            say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, groups), style))
         elif source and kernel.caller:
             say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:
@@ -150,11 +150,11 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     """Text about register pressure: the peak, the curve by address, lines with high pressure, and live ranges at the
     peak."""
     peak = pressure.peak
-    held = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
+    limit = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
     place = spillmap.where(peak.source)
     least = "at least " if peak.at_least else ""
     where = f"{peak.address:#x}{', ' + place if place else ''}"
-    yield f"  {least}{peak.registers} registers live at {where}{held and '; ' + held}"
+    yield f"  {least}{peak.registers} registers live at {where}{limit and '; ' + limit}"
     style = style_of(None)
     width = max(min(style.width - 16, _CURVE), 8)
     yield f"    by address  {spark(pressure.live.counts, width, ascii_only=style.ascii_only)}"
@@ -210,8 +210,8 @@ def source_lines(
         yield f"    {row * INSTRUCTION:#06x}  {loop:>2}  {live[row]:>3}  {code.texts[row]:{width}}  {what}".rstrip()
     if last + 1 < code.rows:
         yield f"    … {count(code.rows - last - 1, 'instruction')}"
-    for line, said in advice.items():
-        yield from (f"  {line}  advice  {each}" for _, each in said)
+    for line, texts in advice.items():
+        yield from (f"  {line}  advice  {each}" for _, each in texts)
 
 
 def _role(role: WarpRole) -> str:

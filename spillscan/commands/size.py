@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
     base = _weighed(arguments.base, wanted, issues)
     weighed = _weighed(arguments.inputs, wanted, issues)
-    held = size_report.archs(weighed)
+    archs = size_report.archs(weighed)
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
         for each in weighed
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if alone == "copy":
         _answers.show(forms, _duplicates(weighed), most)
     elif alone:
-        _answers.show(forms, _gpus(held.values()))
+        _answers.show(forms, _gpus(archs.values()))
     else:
         levels = arguments.by
         if len(weighed) > 1 and "file" not in levels:
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             html=lambda: size_report.page(whole, f"Size of {basename(weighed[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
-    gaps += coverage.gaps(held, policy.require_archs)
+    gaps += coverage.gaps(archs, policy.require_archs)
     for each in oversized:
         found, allowed = sizes(each["bytes"], each["allowed"])
         complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")
@@ -152,15 +152,15 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
 
 
 def _gpus(files: Iterable[Archs]) -> Table[Any]:
-    held = [each for each in files if each.machine or each.portable]
+    used = [each for each in files if each.machine or each.portable]
     rows = []
     for device in devices():
-        found = [each.for_gpu(device.target) for each in held]
+        found = [each.for_gpu(device.target) for each in used]
         lost = sum(not machine and not portable for machine, portable in found)
         native = " ".join(dict.fromkeys(machine[-1] for machine, _ in found if machine))
         compiled = " ".join(dict.fromkeys(portable[-1] for machine, portable in found if portable and not machine))
         names = ", ".join(gpu.name for gpu in device.gpus[:2])
-        rows.append((device.compute_capability, names, native or None, compiled or None, len(held) - lost, lost))
+        rows.append((device.compute_capability, names, native or None, compiled or None, len(used) - lost, lost))
     heads = ("capability", "such as", "runs", "driver compiles", "files run", "files do not")
     names_of_columns = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
     return of_rows(heads, rows, left=heads[:4], names=names_of_columns)

@@ -42,7 +42,7 @@ def nearest(name: str, known: Collection[str]) -> str:
     """Hint for an unknown name: ``did you mean max_registers?``, else all known names if they are few."""
     if near := closest(name, known):
         return f"did you mean {near}?"
-    return f"one of {', '.join(known)}" if len(known) <= _FEW else ""
+    return f"use one of {', '.join(known)}" if len(known) <= _FEW else ""
 
 
 _FEW = 10

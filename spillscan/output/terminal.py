@@ -142,9 +142,9 @@ def table(
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
         if alike:
-            said = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
+            shared = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
-            yield from (paint(part, DIM, style) for part in hung([f"in all rows: {said}"], style, indent=2))
+            yield from (paint(part, DIM, style) for part in hung([f"in all rows: {shared}"], style, indent=2))
     gone = []
     for column in spare:
         if _excess(grid, style, _READABLE_NAME[style.width <= 80]) > 0 and column in grid[0]:

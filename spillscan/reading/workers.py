@@ -97,12 +97,12 @@ def in_order(
 def _portions(sizes: Sequence[int], most: int) -> list[range]:
     """Split items into at most about ``most`` ranges of similar total size."""
     least = sum(sizes) / most
-    found, begin, held = [], 0, 0
+    found, begin, pending = [], 0, 0
     for at, size in enumerate(sizes, 1):
-        held += size
-        if held >= least or at == len(sizes):
+        pending += size
+        if pending >= least or at == len(sizes):
             found.append(range(begin, at))
-            begin, held = at, 0
+            begin, pending = at, 0
     return found
 
 

@@ -80,10 +80,10 @@ def code_lines(found: CodeChange) -> list[str]:
 def hunk_line(hunk: Hunk) -> str:
     """``gemm.cu:31: FFMA 8 → 16; IMAD (2 altered)``."""
     altered = ", ".join(f"{name} ({number:,} altered)" for name, number in hunk.altered[:_OPCODES])
-    return f"{hunk.place or 'lines unknown'}: {'; '.join(filter(None, (said(hunk.opcodes), altered)))}"
+    return f"{hunk.place or 'lines unknown'}: {'; '.join(filter(None, (moves(hunk.opcodes), altered)))}"
 
 
-def said(moved: Sequence[Moved]) -> str:
+def moves(moved: Sequence[Moved]) -> str:
     """``FFMA 8 → 16, LDG 4 → 6 and 2 more``."""
     shown = [f"{name} {before:,} → {after:,}" for name, before, after in moved[:_OPCODES]]
     return listed(shown, len(moved) - _OPCODES)

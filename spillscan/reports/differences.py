@@ -118,8 +118,8 @@ def _counts(report: Report) -> str:
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     paired = sum(change.state != "removed" for change in report.changes)
     same = len(report.build.kernels) - paired - unknown
-    said = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
-    return ", ".join([*said, f"{unknown:,} unknown"] if unknown else said)
+    counts = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
+    return ", ".join([*counts, f"{unknown:,} unknown"] if unknown else counts)
 
 
 class Entry(Struct, frozen=True):
@@ -312,8 +312,8 @@ def archs_of(entry: Entry) -> str:
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of changes that are not metrics: launch bounds, compiler messages, shared-memory spills."""
     found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
-    found += [("ptxas says", kind.replace("_", " "), YELLOW) for kind in change.appeared]
-    found += [("no longer reports", kind.replace("_", " "), "") for kind in change.vanished]
+    found += [("new message", kind.replace("_", " "), YELLOW) for kind in change.appeared]
+    found += [("message gone", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
         found.append(("", "spills may now be in shared memory", YELLOW))
     return found

@@ -54,8 +54,8 @@ class Group(Struct, frozen=True, kw_only=True):
         if self.spilling:
             return f"{self.label}: {self.spilling:,} of {total:,} spilling, {size(self.spill_bytes)}{unknown}"
         functions = all(kernel.role == "function" for kernel in self.kernels)
-        said = count(total, "device function" if functions else "kernel")
-        return f"{self.label}: {said}{unknown or f', {none_spills(self.kernels)}'}"
+        number = count(total, "device function" if functions else "kernel")
+        return f"{self.label}: {number}{unknown or f', {none_spills(self.kernels)}'}"
 
 
 def none_spills(kernels: Iterable[Kernel]) -> str:

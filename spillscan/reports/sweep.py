@@ -125,7 +125,7 @@ def markdown(curves: Sequence[Curve]) -> Iterator[str]:
     for curve in worst_first(curves):
         table = Table(columns=_COLUMNS, rows=curve.points, title=title(curve, called))
         yield from (*table.markdown(), "")
-        yield from (each for said in sentences(curve) for each in (words(said), ""))
+        yield from (each for line in sentences(curve) for each in (words(line), ""))
 
 
 def title(curve: Curve, names: Names) -> str:
@@ -143,11 +143,11 @@ def title(curve: Curve, names: Names) -> str:
 
 def sentences(curve: Curve) -> Iterator[str]:
     """Failures, each with the settings where it occurs."""
-    said: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
     for each in curve.points:
         if each.failure:
-            said.setdefault(each.failure, []).append(each.setting.label)
-    yield from (f"{', '.join(labels)}: {printable(line, _LONGEST_REASON)}" for line, labels in said.items())
+            failures.setdefault(each.failure, []).append(each.setting.label)
+    yield from (f"{', '.join(labels)}: {printable(line, _LONGEST_REASON)}" for line, labels in failures.items())
 
 
 def worst_first(curves: Sequence[Curve]) -> list[Curve]:

@@ -184,7 +184,7 @@ def _spilling(kernels: Sequence[Kernel]) -> str:
     unknown = f", {reported.count(None):,} unknown" if None in reported else ""
     if not spilling:
         return f", {none_spills(kernels)}{unknown}" if kernels else ""
-    stores, loads = (sum(figures) for figures in zip(*spilling, strict=True))
+    stores, loads = (sum(amounts) for amounts in zip(*spilling, strict=True))
     return f", {len(spilling):,} spilling: {size(stores)} stores, {size(loads)} loads{unknown}"
 
 

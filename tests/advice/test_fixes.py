@@ -67,7 +67,7 @@ ROLE = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2,
         (compiled("-v -g"), launch(256), "fix", "check a build without -G"),
         (compiled(roles=(ROLE,)), launch(256), "try", "more registers for the warps that spill (setmaxnreg)"),
         (compiled(role="function"), launch(256), "try", FEWER),
-        (compiled("-maxrregcount=40", role="function"), None, "try", "a -maxrregcount above 40 for its file"),
+        (compiled("-maxrregcount=40", role="function"), None, "try", "-maxrregcount above 40 for its file"),
     ],
 )  # fmt: skip
 def test_spills(found: Kernel, launched: Launch | None, kind: str, text: str) -> None:

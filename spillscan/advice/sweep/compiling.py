@@ -246,10 +246,10 @@ class Workshop:
 def dry_run(words: Sequence[str], folder: str, keep: Path) -> tuple[list[_Words], dict[str, str]]:
     """Steps of an nvcc command that keeps its files in ``keep``, and their environment."""
     command = [*words, "--keep", "--keep-dir", str(keep), "-t", "1", "--dryrun"]
-    said = _run(command, folder, dict(os.environ)).decode("utf-8", "surrogateescape")
+    output = _run(command, folder, dict(os.environ)).decode("utf-8", "surrogateescape")
     steps: list[_Words] = []
     variables: dict[str, str] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, equals, value = line.removeprefix("#$ ").partition("=")
         if equals and name.isidentifier():
             variables[name] = value

@@ -113,9 +113,13 @@ def tried(
 def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
     """Module that defines the kernel, preferably from the call that wrote its object, else from its source."""
     arch, own = str(kernel.key.arch), os.path.realpath(kernel.source) if kernel.source else ""
-    held = {os.path.realpath(each) for each in (kernel.key.unit, *(origin.input for origin in kernel.origins)) if each}
+    own_files = {
+        os.path.realpath(each) for each in (kernel.key.unit, *(origin.input for origin in kernel.origins)) if each
+    }
     several = units(command, (kernel.key.symbol,), (arch,))
-    order = {each: (os.path.realpath(each.object) not in held, os.path.realpath(each.path) != own) for each in several}
+    order = {
+        each: (os.path.realpath(each.object) not in own_files, os.path.realpath(each.path) != own) for each in several
+    }
     for unit in sorted(several, key=order.__getitem__):
         for module in workshop.modules(unit, (arch,)):
             if kernel.key.symbol in module.kernels:

@@ -15,7 +15,7 @@ from spillscan.commands import _answers, _options, _policy, add_verbs
 from spillscan.commands._selection import Selection
 from spillscan.commands.history._datasets import answered, dataset_of
 from spillscan.history.dataset.history import Series, Step, histories, names_of
-from spillscan.history.dataset.reading import Dataset, Held
+from spillscan.history.dataset.reading import BuildSummary, Dataset
 from spillscan.history.dataset.records import KeptBuild, date_in
 from spillscan.history.dataset.regressions import Row, occurrences, reasons, rows
 from spillscan.model.metrics import TRACEABLE, TRACKED, find_metric, rank
@@ -116,7 +116,7 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
     found = rows(occurrences(series, metrics, policy, alone=bool(arguments.metric)), names)
     regressed, improved = [row for row in found if row.regressed], [row for row in found if row.improved]
     others = [row for row in found if not row.regressed and not row.improved]
-    held = list(dataset.summary(builds))
+    summaries = list(dataset.summary(builds))
 
     def table(some: Sequence[Row], title: str, counted: str) -> Table[Any]:
         return Table(columns=_columns(some, dataset, builds, names), rows=some, title=title, counted=counted)
@@ -125,27 +125,27 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
         "regressions": table(regressed, "", "regression"),
         "improvements": table(improved, "Improvements", "improvement"),
     }
-    folded = {"others": table(others, "Other changes", "change"), "builds": _builds(held)}
-    return _Answer(shown, folded, list(_summary(found, builds, held)))
+    folded = {"others": table(others, "Other changes", "change"), "builds": _builds(summaries)}
+    return _Answer(shown, folded, list(_summary(found, builds, summaries)))
 
 
-def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], held: Sequence[Held]) -> Iterator[str]:
+def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], summaries: Sequence[BuildSummary]) -> Iterator[str]:
     days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
     regressed = count(sum(row.regressed for row in found), "regression")
     yield f"{regressed} in {count(len(builds), 'build')} ({days})"
     improved = sum(row.improved for row in found)
     events = [sum(row.worst.state == state for row in found) for state in ("new", "gone", "renamed")]
     more = zip((improved, *events), ("improved", "added", "removed", "renamed"), strict=True)
-    if said := [f"{number:,} {word}" for number, word in more if number]:
-        yield f"{', '.join(said)} (--all lists all)"
-    for each in (each for each in held if each.failed or each.gaps):
+    if counts := [f"{number:,} {word}" for number, word in more if number]:
+        yield f"{', '.join(counts)} (--all lists all)"
+    for each in (each for each in summaries if each.failed or each.gaps):
         first = f": {each.issues[0].message}" if each.issues else ""
         yield f"incomplete: {each.build.label} ({count(each.failed, 'failed file')}, {count(each.gaps, 'gap')}{first})"
 
 
 def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild], names: Names) -> list[Column[Row]]:
     """Columns for text and JSON: the change, its build and its cause."""
-    said = {id(found[at]): why for at, why in reasons(dataset, builds, found[:_EXPLAINED]).items()}
+    causes = {id(found[at]): why for at, why in reasons(dataset, builds, found[:_EXPLAINED]).items()}
     one_year = len({build.time.year for build in builds}) == 1
 
     def since(row: Row) -> str:
@@ -175,7 +175,7 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
         Column(None, "date", lambda row: builds[row.worst.first].time),
         Column(None, "commit", lambda row: builds[row.worst.first].meta.get("commit")),
         Column(None, "before", lambda row: builds[row.worst.last].label),
-        Column("why", "why", lambda row: said.get(id(row)), True, True, text=lambda row: said.get(id(row), "")),
+        Column("why", "why", lambda row: causes.get(id(row)), True, True, text=lambda row: causes.get(id(row), "")),
     ]
 
 
@@ -247,11 +247,11 @@ def _of_build(build_of: Callable[[Any], KeptBuild]) -> list[Column[Any]]:
     ]
 
 
-def _builds(held: Sequence[Held]) -> Table[Held]:
-    def spills(each: Held) -> str:
+def _builds(summaries: Sequence[BuildSummary]) -> Table[BuildSummary]:
+    def spills(each: BuildSummary) -> str:
         return "-" if each.spill_bytes is None else f"{'≥' * bool(each.unknown)}{each.spill_bytes:,}"
 
-    columns: list[Column[Held]] = [
+    columns: list[Column[BuildSummary]] = [
         *_of_build(lambda each: each.build),
         Column(None, "meta", lambda each: dict(each.build.meta)),
         Column("kernels", "kernels", lambda each: each.kernels),
@@ -263,7 +263,7 @@ def _builds(held: Sequence[Held]) -> Table[Held]:
         Column("failed", "failed", lambda each: each.failed),
         Column("gaps", "gaps", lambda each: each.gaps),
     ]
-    return Table(columns=columns, rows=held[::-1], title="Builds, newest first")
+    return Table(columns=columns, rows=summaries[::-1], title="Builds, newest first")
 
 
 # ---- some kernels -------------------------------------------------------------------------------------------------

@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     if found.status:
         failed = sum(gap.code == "unreadable" for gap in found.gaps)
         others = dict.fromkeys(gap.code for gap in found.gaps if gap.code != "unreadable")
-        said = [f"{counted(failed)} could not be read"] * bool(failed) + [
+        problems = [f"{counted(failed)} could not be read"] * bool(failed) + [
             f"incomplete input: {', '.join(others)}"
         ] * bool(others)
-        raise UndecidedError(" and ".join(said), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
+        raise UndecidedError(" and ".join(problems), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
     return found.status
 
 

@@ -36,7 +36,7 @@ class Claim(NamedTuple):
         return self.failure is not None
 
 
-class Held(NamedTuple):
+class BuildSummary(NamedTuple):
     """Totals of one build, counted as in an audit."""
 
     build: KeptBuild
@@ -208,7 +208,7 @@ class Dataset:
             sql.hold(self.connection, tables or {})
             return self.connection.sql(question, params=list(words)).to_arrow_table()
 
-    def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[Held]:
+    def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[BuildSummary]:
         """Totals of the ``wanted`` builds, in their order."""
         files = self._counted("SELECT label, count(*), count(failure) FROM units GROUP BY label")
         kernels = self._counted(
@@ -227,7 +227,7 @@ class Dataset:
             read, failed = files[build.label]
             found, spilling, spilled, unknown, code = kernels.get(build.label, [0, 0, None, 0, None])
             known = tuple(issues.get(build.label, ()))
-            yield Held(build, read, found, spilling, spilled, unknown, code, failed, known)
+            yield BuildSummary(build, read, found, spilling, spilled, unknown, code, failed, known)
 
     def _counted(self, question: str) -> dict[str, list[Any]]:
         return {label: counts for label, *counts in self.ask(question).rows}

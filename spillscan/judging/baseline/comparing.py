@@ -117,11 +117,11 @@ def compare(
     about changes from another build, so that the build is not compared with the recorded metrics.
     """
     whole = whole or build
-    held = Matches(baseline, whole, policy)
-    judged = [_state(each, held.matches.get(id(each.kernel)), policy) for each in findings]
+    pairing = Matches(baseline, whole, policy)
+    judged = [_state(each, pairing.matches.get(id(each.kernel)), policy) for each in findings]
     if of_changes:
         return BaselineResult(findings=_excused_last(judged))
-    matches = [match for kernel in build.kernels if (match := held.matches.get(id(kernel)))]
+    matches = [match for kernel in build.kernels if (match := pairing.matches.get(id(kernel)))]
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     judged = [each for each in judged if not _is_traded(each, traded, policy)]
@@ -131,11 +131,11 @@ def compare(
         findings=_excused_last((*judged, *policy.accepted(worse))),
         unmatched=(
             *_lost_findings(matches, judged, policy),
-            *_lost_kernels(baseline, held, own or baseline, whole),
+            *_lost_kernels(baseline, pairing, own or baseline, whole),
             *(
                 Unmatched(state="unknown", identity=identity, name=name_of(kernels[0]))
                 for identity, kernels in added.items()
-                if any(id(each) in held.new for each in kernels) and (own is None or identity not in own.entries)
+                if any(id(each) in pairing.new for each in kernels) and (own is None or identity not in own.entries)
             ),
         ),
         renamed=tuple(match.change for match in matches if match.change.state == "renamed"),
@@ -153,16 +153,16 @@ def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:
         return finding
     rule = recorded_as(finding.rule)
     recorded = match.copy.rules.get(rule) if match else None
-    said = ", ".join(f"{name} {value:,}" for name, value in sorted(recorded.items())) if recorded else "none"
+    values = ", ".join(f"{name} {value:,}" for name, value in sorted(recorded.items())) if recorded else "none"
     if match is not None and match.change.state == "renamed" and match.change.evidence.kind != "stated":
-        message = f"{finding.message}; renamed from {match.entry.name}, baseline: {said}"
+        message = f"{finding.message}; renamed from {match.entry.name}, baseline: {values}"
         return replace(finding, baseline_state="new", message=message)
     if recorded is None:
         return replace(finding, baseline_state="new")
     now = measure(rule, finding.kernel, policy.terms_of(finding.kernel))
     if now is None or not within(now, recorded):
         why = "baseline" if now is not None else "not comparable; baseline"
-        return replace(finding, baseline_state="worse", message=f"{finding.message}; {why}: {said}")
+        return replace(finding, baseline_state="worse", message=f"{finding.message}; {why}: {values}")
     return replace(finding, baseline_state="known" if now == recorded else "better")
 
 
@@ -178,8 +178,8 @@ def _worse(
 
     Notes are omitted unless they fail the gate. An unrecorded metric leaves a result open only if the user limits it.
     """
-    said = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
-    said |= {(id(each.kernel), recorded_as(each.rule.id)) for each in undecided}
+    reported = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
+    reported |= {(id(each.kernel), recorded_as(each.rule.id)) for each in undecided}
     changes = [match.change for match in matches if match.change.state != "equal"]
     least_severe = "note" if policy.fail_on == "note" else "warning"
     judgement = check_changes(changes, policy)
@@ -188,14 +188,14 @@ def _worse(
         for finding in judgement.findings
         if _is_recorded(finding.rule)
         and at_least(finding.severity, least_severe)
-        and (id(finding.kernel), recorded_as(finding.rule)) not in said
+        and (id(finding.kernel), recorded_as(finding.rule)) not in reported
     ]
     before = {id(change.after): change.before for change in changes}
     unknown = [
         each
         for each in judgement.undecided
         if _is_recorded(each.rule.id)
-        and (id(each.kernel), each.rule.id) not in said
+        and (id(each.kernel), each.rule.id) not in reported
         and _may_be_worse(each, before[id(each.kernel)], policy)
     ]
     return worse, tuple(unknown)
@@ -212,12 +212,12 @@ def _may_be_worse(undecided: Undecided, before: Kernel | None, policy: Policy) -
     rule, terms = recorded_as(undecided.rule.id), policy.terms_of(undecided.kernel)
     if before is not None and measure(rule, before, terms):
         return True
-    return any(limit.name in policy.said_of(undecided.kernel) for limit in undecided.rule.limits)
+    return any(limit.name in policy.settings_of(undecided.kernel) for limit in undecided.rule.limits)
 
 
 def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
     """Whether the finding is one side of a trade-off, and no limit that the policy sets."""
-    limited = MAX_BYTES.name in policy.said_of(finding.kernel)
+    limited = MAX_BYTES.name in policy.settings_of(finding.kernel)
     return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 
 
@@ -240,16 +240,16 @@ def _lost_findings(matches: Sequence[Match], findings: Sequence[Finding], policy
     return lost.values()
 
 
-def _lost_kernels(baseline: Baseline, held: Matches, own: Baseline, build: Build) -> Iterator[Unmatched]:
+def _lost_kernels(baseline: Baseline, pairing: Matches, own: Baseline, build: Build) -> Iterator[Unmatched]:
     """Recorded kernels without a counterpart: all are stale; some may be missing, or were removed from their units.
 
     The latter only of archs that have fewer kernels than recorded: renamed or replaced kernels leave the number
     unchanged.
     """
-    there = {match.entry.identity for match in held.matches.values() if match.change.state != "renamed"}
-    gone = [entry for entry in held.gone if not entry.function and entry.identity in own.entries]
+    there = {match.entry.identity for match in pairing.matches.values() if match.change.state != "renamed"}
+    gone = [entry for entry in pairing.gone if not entry.function and entry.identity in own.entries]
     fewer = Counter(entry.arch for entry in gone)
-    fewer.subtract(kernel.key.arch for kernel in held.new.values() if kernel.role != "function")
+    fewer.subtract(kernel.key.arch for kernel in pairing.new.values() if kernel.role != "function")
     missed = {entry.identity for entry in gone if fewer[entry.arch] > 0}
     compiled = build.compiled() if missed else None
     for identity, entry in baseline.entries.items():

@@ -151,7 +151,7 @@ def _decoded(line: str, of: type[T], place: str) -> T:
     except (msgspec.DecodeError, RecursionError) as error:
         if line.startswith(("<<<<<<<", "|||||||", "=======", ">>>>>>>")):
             raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
-        said = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
         raise UsageError(
-            f"{place}: not a baseline line: {said}", "recreate the file: `spillscan baseline write`"
+            f"{place}: not a baseline line: {reason}", "recreate the file: `spillscan baseline write`"
         ) from None

@@ -101,8 +101,8 @@ def metrics_of(kernel: Kernel) -> dict[str, int]:
     """Metrics of ``kernel`` to record: those reported, and if the linker decides them only after the link."""
     waits = kernel.final is False and kernel.role != "function"  # a device function's metrics are never linked
     kept = (BY_NAME[name] for name in file.METRICS)
-    said = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
-    return {name: value for name, value in said if value is not None}
+    values = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
+    return {name: value for name, value in values if value is not None}
 
 
 def _entry(

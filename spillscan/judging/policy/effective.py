@@ -175,8 +175,8 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     def setting(self, name: str) -> Setting:
         """Value of the key ``name``, unless an entry sets another for some kernels."""
-        said = [layer.settings[name] for layer in self.layers if name in layer.settings]
-        return said[-1] if said else Setting(default_of(name), DEFAULT)
+        given = [layer.settings[name] for layer in self.layers if name in layer.settings]
+        return given[-1] if given else Setting(default_of(name), DEFAULT)
 
     @cached_property
     def values(self) -> PolicyFile:
@@ -247,11 +247,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         if self.of_new is not None and self.is_known is not None and not self.is_known(kernel):
             return self.of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
-        said = self._resolved(mask)
-        if said.launch is None and kernel.launch is None and kernel.launch_bounds is None:
-            return said  # as most kernels of logs
-        launch = settled(kernel, said.launch)
-        return said if launch == said.launch else self._launched(mask, launch)
+        resolved = self._resolved(mask)
+        if resolved.launch is None and kernel.launch is None and kernel.launch_bounds is None:
+            return resolved  # as most kernels of logs
+        launch = settled(kernel, resolved.launch)
+        return resolved if launch == resolved.launch else self._launched(mask, launch)
 
     def terms_of_all(self, kernels: Iterable[Kernel]) -> tuple[Terms, ...]:
         """Distinct terms of ``kernels``."""
@@ -261,9 +261,9 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""
         return self.terms_of(kernel).launch
 
-    def said_of(self, kernel: Kernel) -> Mapping[str, Setting]:
+    def settings_of(self, kernel: Kernel) -> Mapping[str, Setting]:
         """All settings for ``kernel``, each with its origin; defaults are omitted."""
-        return self._said(self._matcher.mask(kernel))
+        return self._settings(self._matcher.mask(kernel))
 
     def in_force(self) -> Iterable[Override]:
         """Entries for kernels, without settings that a stronger layer overrides for all, and without empty entries."""
@@ -301,7 +301,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def _matcher(self) -> Matcher:
         return Matcher(self.entries)
 
-    def _said(self, mask: int) -> dict[str, Setting]:
+    def _settings(self, mask: int) -> dict[str, Setting]:
         return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
     @cached_property
@@ -317,12 +317,12 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def _terms(self, mask: int) -> Terms:
         from spillscan.judging.rules import Terms  # JSON of a scan needs no terms
 
-        said = self._said(mask)
-        launch = said.pop("launch", None)
-        limits = {name: said.pop(name).value if name in said else default_of(name) for name in LIMITS}
+        given = self._settings(mask)
+        launch = given.pop("launch", None)
+        limits = {name: given.pop(name).value if name in given else default_of(name) for name in LIMITS}
         return Terms(
             limits=limits,
-            levels={rule: setting.value for rule, setting in said.items()},
+            levels={rule: setting.value for rule, setting in given.items()},
             launch=launch.value if launch else None,
             launch_from=launch.origin if launch else "",
             devices=self.devices,

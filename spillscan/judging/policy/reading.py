@@ -125,8 +125,8 @@ def _override(entry: file.KernelEntry, node: Node) -> Override:
 
 def _launch(entry: file.LaunchEntry, node: Node) -> Launch:
     nodes: Any = node.value
-    figures = {name: value for name, value in structs.asdict(entry).items() if name in nodes and name != "override"}
-    return launch("override" if entry.override else "policy", **figures)
+    values = {name: value for name, value in structs.asdict(entry).items() if name in nodes and name != "override"}
+    return launch("override" if entry.override else "policy", **values)
 
 
 def _acceptance(entry: file.AcceptEntry, node: Node) -> Acceptance:

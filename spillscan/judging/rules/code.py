@@ -66,8 +66,8 @@ _OPEN = "some local-memory accesses are unclassified"
 
 def _loops(kernel: Kernel, terms: Terms) -> Iterator[Found]:
     if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
-        depths = ", ".join(f"{number:,} at depth {depth}" for depth, number in looping.items())
-        yield Found(f"spills inside loops, instructions: {depths}")
+        depths = ", ".join(f"{count(number, 'instruction')} at depth {depth}" for depth, number in looping.items())
+        yield Found(f"spills inside loops: {depths}")
 
 
 def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:

@@ -22,13 +22,13 @@ def _check(rule: Rule, kinds: Collection[str]) -> Check:
     """Check for messages of these kinds: one finding per kernel, with the first text of each kind."""
 
     def find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
-        return _said(kernel, kinds)
+        return _found(kernel, kinds)
 
     def find_change(change: Change, terms: Terms) -> Iterator[Found]:
         """Messages that the older build does not have."""
         if change.after is None:
             return iter(())
-        return _said(change.after, kinds if change.before is None else {*kinds} & {*change.appeared})
+        return _found(change.after, kinds if change.before is None else {*kinds} & {*change.appeared})
 
     def measure(kernel: Kernel, terms: Terms) -> dict[str, int]:
         return {kind: number for kind in kinds if (number := len(_texts(kernel, kind)))}
@@ -36,7 +36,7 @@ def _check(rule: Rule, kinds: Collection[str]) -> Check:
     return Check(rule=rule, find=find, find_change=find_change, measure=measure)
 
 
-def _said(kernel: Kernel, kinds: Collection[str]) -> Iterator[Found]:
+def _found(kernel: Kernel, kinds: Collection[str]) -> Iterator[Found]:
     found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
     if found:
         times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())

@@ -133,7 +133,7 @@ def _roles_lost(change: Change, terms: Terms) -> Iterator[Found]:
     elif len(new) < len(old):
         yield Found(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
     else:
-        yield Found(f"sets other registers per role: setmaxnreg {was} → {now}", "warning")
+        yield Found(f"sets different registers per role: setmaxnreg {was} → {now}", "warning")
 
 
 def _roles_lost_unknown(change: Change, terms: Terms) -> str:

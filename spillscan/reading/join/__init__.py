@@ -71,12 +71,12 @@ def _linked(kernel: Kernel, links: list[LinkRecord], arches: int) -> Kernel:
         return kernel
     usages = list({link.usage: None for link in candidates})
     origins = kernel.origins + tuple(link.origin for link in candidates)
-    figures = _final(kernel.usage, agreement(usages))
+    usage = _final(kernel.usage, agreement(usages))
     if len(usages) == 1 and (mine or arches == 1 or len(nameless) >= arches):
-        return replace(kernel, usage=figures, final=True, origins=origins)
+        return replace(kernel, usage=usage, final=True, origins=origins)
     why = "the linker names no arch" if not mine and arches > 1 else "several links disagree"
     reasons = (*kernel.reasons, f"{why}; {len(candidates)} sets of final values are possible")
-    return replace(kernel, usage=figures, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
+    return replace(kernel, usage=usage, confidence="ambiguous", reasons=reasons, final=True, origins=origins)
 
 
 def _final(compiled: Usage, linked: Usage) -> Usage:

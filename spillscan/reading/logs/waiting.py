@@ -114,4 +114,4 @@ def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage]) -> None:
 def _several(options: Sequence[Usage]) -> str:
     registers = sorted({usage.registers for usage in options if usage.registers is not None})
     shown = ", ".join(map(str, registers[:4])) + (", …" if len(registers) > 4 else "")
-    return f"interleaved output: it may use {shown} registers"
+    return f"interleaved output: the register count is one of {shown}"

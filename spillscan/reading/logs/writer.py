@@ -24,8 +24,8 @@ from spillscan.reading.logs.steps import NO_STEP, Step
 from spillscan.reading.logs.waiting import MOST_WAITING, Waiting, assign
 
 _NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
-_ONE_OF_MANY = "interleaved output: many lines may have its registers"
-_PARALLEL_HINT = "if several compilers wrote it, keep each one's output together (make -Otarget, ninja)"
+_ONE_OF_MANY = "interleaved output: many lines may contain its registers"
+_PARALLEL_HINT = "if several compilers wrote the log, keep the output of each together (make -Otarget, ninja)"
 
 
 class Writer:

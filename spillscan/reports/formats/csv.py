@@ -45,10 +45,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for kernel in report.build.kernels:
         usage = kernel.usage
         banks = None if usage.constant_bytes is None else " ".join(f"{b}:{size}" for b, size in usage.constant_bytes)
-        figures = (*(getattr(usage, name) for name in NUMBERS), banks, kernel.compile_ms)
+        values = (*(getattr(usage, name) for name in NUMBERS), banks, kernel.compile_ms)
         origin = kernel.origins[0] if kernel.origins else None
         place = (origin.input, origin.line) if origin else ("", "")
-        yield _row((*_identity(kernel), *figures, *place))
+        yield _row((*_identity(kernel), *values, *place))
 
 
 def _change(change: Change) -> Iterator[str]:

@@ -79,10 +79,10 @@ def payload(report: Report) -> dict[str, Any]:
     first = [index[id(each.worst)] for each in report.first]
     if report.details.code:
         found["code"] = _code(report, kernels, first)
-        found["why"] = _said(((each.after, each.sentences()) for each in report.growths(EXPLAINED)), index)
+        found["why"] = _sentences(((each.after, each.sentences()) for each in report.growths(EXPLAINED)), index)
     if report.code_changes:
         compared = report.code_changes[:_BECAME]
-        found["became"] = _said(((each.change.after, code_lines(each)) for each in compared), index)
+        found["became"] = _sentences(((each.change.after, code_lines(each)) for each in compared), index)
     if kernels:
         before = {
             index[id(change.after)]: change.before
@@ -96,7 +96,7 @@ def payload(report: Report) -> dict[str, Any]:
 _LONGEST_REASON = 600
 
 
-def _said(lines: Iterable[tuple[Kernel | None, Iterable[str]]], index: Index) -> dict[int, list[str]]:
+def _sentences(lines: Iterable[tuple[Kernel | None, Iterable[str]]], index: Index) -> dict[int, list[str]]:
     """Lines about kernels of the table."""
     return {
         index[id(kernel)]: [printable(line, _LONGEST_REASON) for line in some]
@@ -149,8 +149,8 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
         if first_fix is not None:
             made["relief"] = f"{first_fix.kind}: {first_fix.text}"
             if "code" in made and kernel.sass is not None:
-                held = holdings(pressure, kernel.sass.local, report.tree)
-                made["advice"] = {printable(line): said for line, said in at_lines(held).items()}
+                groups = holdings(pressure, kernel.sass.local, report.tree)
+                made["advice"] = {printable(line): advice for line, advice in at_lines(groups).items()}
     return found
 
 

@@ -169,8 +169,8 @@ def _deltas(report: Report) -> str:
     moved = sum(each.after - each.before for each in spills)
     pairs = (effect.blocks for change in report.changes for effect in change.effects if effect.blocks)
     lost = max((before - after for before, after in pairs), default=0)
-    said = [f"{size(moved, '+')} spills".replace("-", "−")] * bool(moved) + [f"−{lost} blocks/SM"] * (lost > 0)
-    return f"**{', '.join(said)}**" if said else ""
+    deltas = [f"{size(moved, '+')} spills".replace("-", "−")] * bool(moved) + [f"−{lost} blocks/SM"] * (lost > 0)
+    return f"**{', '.join(deltas)}**" if deltas else ""
 
 
 def _judged(report: Report) -> Iterator[str]:
@@ -240,8 +240,8 @@ def _cells(report: Report, row: _FindingRow) -> Row:
     name += f" and {row.more:,} more" if row.more else ""
     archs = code(archs_cell(each.kernel.key.arch for each in row.findings), 2 * LONGEST_ARCH)
     fix = next((_fix(way) for way in report.details.ways if way.finding in row.findings), "")
-    said = f"{severity}{words(finding.message)} {rule}"
-    return name, archs, said, _where(report, finding), words(fix) if fix else ""
+    text = f"{severity}{words(finding.message)} {rule}"
+    return name, archs, text, _where(report, finding), words(fix) if fix else ""
 
 
 def _fix(way: Way) -> str:

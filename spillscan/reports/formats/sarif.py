@@ -63,11 +63,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
-    plain = [f"{title}: {said}" for title, said in about.parts.items()]
-    marked = [f"**{title}**\n\n{said}" for title, said in about.parts.items()]
+    plain = [f"{title}: {text}" for title, text in about.parts.items()]
+    marked = [f"**{title}**\n\n{text}" for title, text in about.parts.items()]
     for way in (each for each in report.details.ways if each.finding.rule == rule.id):
         label = label_of(way.kernel, report.names)
-        steps = (f"  {heading}: {said}" for heading, said in way_facts(way))
+        steps = (f"  {heading}: {text}" for heading, text in way_facts(way))
         plain.append("\n".join((f"What to do here: {label}", *steps)))
         steps = (f"  - {each}" for each in way_markdown(way))
         marked.append("\n".join((f"**What to do here**: {code(label)}", "", *steps)))

@@ -92,5 +92,5 @@ def _portable_lines(build: Build) -> Iterator[str]:
         symbols = {symbol for module in modules for symbol in module.kernels or ()}
         known = any(module.kernels is not None for module in modules)
         kernels = count(len(symbols), "kernel") if known else "kernels unknown"
-        held = f"{count(len(modules), 'module')} of {form}, {kernels}"
-        yield f"{printable(arch, words.LONGEST_ARCH)}: {held}, {size(sum(module.bytes for module in modules))}"
+        content = f"{count(len(modules), 'module')} of {form}, {kernels}"
+        yield f"{printable(arch, words.LONGEST_ARCH)}: {content}, {size(sum(module.bytes for module in modules))}"

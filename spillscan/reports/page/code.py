@@ -48,21 +48,21 @@ def code_of(
     room = CODE_BYTES
     for number in dict.fromkeys((*first, *range(len(kernels)))):
         kernel = kernels[number]
-        held = code.get(id(kernel))
-        if held is None:
+        pressure = code.get(id(kernel))
+        if pressure is None:
             continue
-        found[number] = _curve(kernel, held)
+        found[number] = _curve(kernel, pressure)
         if room > 0:
-            shown = _code(kernel, held, texts.get(id(kernel)), sources)
+            shown = _code(kernel, pressure, texts.get(id(kernel)), sources)
             room -= len(json.dumps(shown, separators=(",", ":")))
             if room >= 0:
                 found[number]["code"] = shown
     return found
 
 
-def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
+def _curve(kernel: Kernel, pressure: Pressure) -> dict[str, Any]:
     """Live registers by address; ``unit`` is the number of bytes per point."""
-    counts, peak = held.live.counts, held.peak
+    counts, peak = pressure.live.counts, pressure.peak
     step = -(-len(counts) // POINTS)
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     return {
@@ -75,21 +75,21 @@ def _curve(kernel: Kernel, held: Pressure) -> dict[str, Any]:
         "allocated": kernel.usage.registers,
         "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
         "limit": kernel.sass.register_limit if kernel.sass and kernel.sass.register_limit != MOST_REGISTERS else None,
-        "demand": None if kernel.caller else held.demand(local),
+        "demand": None if kernel.caller else pressure.demand(local),
         **({"within": symbols.demangle(kernel.caller)} if kernel.caller else {}),
     }
 
 
-def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Sources) -> dict[str, Any]:
+def _code(kernel: Kernel, pressure: Pressure, text: CodeText | None, sources: Sources) -> dict[str, Any]:
     """Source next to machine code.
 
     Per instruction: text, live registers, loop depth, source line with the calls it was inlined through, and the class
     and slot of a local-memory access. Per file: lines, with their text if known.
     """
     code = _readable(text)
-    shown = held.live.counts[:INSTRUCTIONS]
-    said = code.texts if code else [name or "?" for name in held.mnemonics]
-    depths = held.graph.depths()
+    shown = pressure.live.counts[:INSTRUCTIONS]
+    instructions = code.texts if code else [name or "?" for name in pressure.mnemonics]
+    depths = pressure.graph.depths()
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     slots = spillmap.slots(local)
     slot_of = spillmap.slot_numbers(slots)
@@ -98,13 +98,13 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
     lines: dict[str, dict[int, float]] = {}
     rows = []
     for row, live in enumerate(shown):
-        chain = list(_chain(held.sources[row]))
+        chain = list(_chain(pressure.sources[row]))
         for file, line in chain:
             lines.setdefault(file, {}).setdefault(line, 0.0)
         access = accesses.get(row * INSTRUCTION)
         rows.append(
             (
-                texts.number(printable(said[row], _LONGEST_PLACE)),
+                texts.number(printable(instructions[row], _LONGEST_PLACE)),
                 live,
                 depths[row],
                 places.number(json.dumps([[file, line] for file, line in chain])),
@@ -123,7 +123,7 @@ def _code(kernel: Kernel, held: Pressure, text: CodeText | None, sources: Source
         "places": numbered,
         **dict(zip(("op", "live", "depth", "place", "kind", "slot"), columns, strict=True)),
         "slots": [printable(slot.name, _LONGEST_PLACE) for slot in slots],
-        "more": len(held.sources) - len(shown),
+        "more": len(pressure.sources) - len(shown),
         "files": [
             [printable(spillmap.base(file) or file, _LONGEST_PLACE), list(_file(found, sources.get(file)))]
             for file, found in lines.items()
@@ -155,6 +155,6 @@ def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[li
         yield [line, round(found.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
 
 
-def files_of(held: Pressure) -> set[str]:
+def files_of(pressure: Pressure) -> set[str]:
     """Files that a kernel's code comes from, as named in its debug information."""
-    return {file for source in set(held.sources) for file, _ in _chain(source)}
+    return {file for source in set(pressure.sources) for file, _ in _chain(source)}

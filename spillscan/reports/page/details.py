@@ -162,10 +162,10 @@ def subject(summary: Summary) -> dict[str, Any]:
     says why. ``assumed``: the launch is unknown, and the values are those of the block size that fills an SM best.
     """
     found = summary.occupancy
-    said: dict[str, Any] = {"unknown": clip(summary.unknown, LONGEST_REASON), "notes": list(_notes(summary))}
-    said |= {name: summary.cells[name] for name in ("occupancy", "limiter")}
+    facts: dict[str, Any] = {"unknown": clip(summary.unknown, LONGEST_REASON), "notes": list(_notes(summary))}
+    facts |= {name: summary.cells[name] for name in ("occupancy", "limiter")}
     if found is not None:
-        said |= {
+        facts |= {
             "title": words.title(found.configuration.device),
             "launch": words.inputs(found.configuration),
             "result": words.result(found),
@@ -177,7 +177,7 @@ def subject(summary: Summary) -> dict[str, Any]:
                 for name, blocks in found.limits.items()
             ],
         }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def _mark(summary: Summary) -> str:

@@ -102,7 +102,7 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
     severities = {id(each.kernel): each.severity for each in reversed(report.open_findings)}  # the worst of each kernel
     metrics: dict[str, int] = {}
 
-    def figures(some: Iterable[Delta]) -> list[list[Any]]:
+    def deltas(some: Iterable[Delta]) -> list[list[Any]]:
         return [[metrics.setdefault(name, len(metrics)), before, after] for name, before, after in some]
 
     rows = []
@@ -113,8 +113,8 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
             "severity": severities.get(id(kernel)),
             "kernel": index.get(id(kernel)),
             **named(kernel, called),
-            "figures": figures(filter(worth_showing, change.metrics)),
-            "unknown": figures(change.unknown),
+            "figures": deltas(filter(worth_showing, change.metrics)),
+            "unknown": deltas(change.unknown),
             "appeared": change.appeared,
             "library": clip(report.copies.get(id(kernel), ""), LONGEST_UNIT),
         }

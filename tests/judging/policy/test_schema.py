@@ -38,7 +38,7 @@ MISTAKES = [
         "3: unknown key 'thread_per_block'; did you mean threads_per_block?",
     ),
     ("severity:\n  spil: off\n", "2: unknown rule 'spil'; did you mean spill?"),
-    ("severity:\n  stack: off\n  spill: never\n", "3: unknown severity 'never'; one of error, warning, note, off"),
+    ("severity:\n  stack: off\n  spill: never\n", "3: unknown severity 'never'; use one of error, warning, note, off"),
     ("severity: {spill: [a]}\n", "1: unknown severity a list"),
     ("kernels:\n- match: [a, 3]\n  max_registers: 1\n", "2: match: expected a word or a list of words, got 3"),
     ("renamed:\n  a: b\n  c: 3\n", "3: 'c' and 3 must be two names"),

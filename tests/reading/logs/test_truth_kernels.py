@@ -267,7 +267,7 @@ INTERLEAVED = {
     "two figures for two kernels: unknown": (
         entry("a") + entry("b") + function("a", 0, 1, 2) + function("b", 0, 3, 4) + used(40) + used(41),
         [
-            plain(name, None, spills, reasons=(f"interleaved output: it may use {shown} registers",))
+            plain(name, None, spills, reasons=(f"interleaved output: the register count is one of {shown}",))
             for name, spills, shown in (("a", (1, 2), "40, 41"), ("b", (3, 4), "40, 41"))
         ],
         set(),
