@@ -123,7 +123,7 @@ def add_with(parser: Parser, also: Mapping[str, str]) -> None:
     """Add --with, whose values are the keys of ``also``; its values describe them."""
     about = "; ".join(f"{word}: {what}" for word, what in also.items())
     parser.add_argument(
-        "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=f"add {about}"
+        "--with", dest="also", action="extend", default=[], type=_several(also), metavar="WHAT,…", help=about
     )
 
 

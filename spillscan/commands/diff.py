@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
-        help="lowest severity that fails (default: never); policy: the policy's; code: fail if machine code differs",
+        help="lowest severity that fails (default: never); policy: from the policy; code: fail if machine code differs",
     )
     _options.flag(parser, "--why", "rank the causes of each kernel's growth, with evidence")
     _options.add_with(

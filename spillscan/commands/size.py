@@ -131,7 +131,7 @@ def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
     stored = sum(each.saved_stored_bytes for each in found)
     notes = [
         f"{count(len(found), 'function')} with several copies:"
-        f" {size(saved)} of {size(total)} of code are copies, {size(stored)} as stored"
+        f" {size(saved)} of {size(total)} of code are redundant, {size(stored)} as stored"
     ]
     columns: list[Column[Duplicate]] = [
         Column("kernel", None, lambda each: names.of(each.symbol), left=True),
@@ -161,6 +161,6 @@ def _gpus(files: Iterable[Archs]) -> Table[Any]:
         compiled = " ".join(dict.fromkeys(portable[-1] for machine, portable in found if portable and not machine))
         names = ", ".join(gpu.name for gpu in device.gpus[:2])
         rows.append((device.compute_capability, names, native or None, compiled or None, len(used) - lost, lost))
-    heads = ("capability", "such as", "runs", "driver compiles", "files run", "files do not")
+    heads = ("capability", "such as", "runs", "driver compiles", "files supported", "unsupported")
     names_of_columns = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
     return of_rows(heads, rows, left=heads[:4], names=names_of_columns)

@@ -42,7 +42,7 @@ def test_nothing_is_left_out(shell: str) -> None:
 def test_the_shell_takes_it(shell: str) -> None:
     program = shutil.which(shell)
     if program is None:
-        pytest.skip(f"no {shell} here")
+        pytest.skip(f"{shell} is not installed")
     subprocess.run([program, "-n"], input=script(shell), text=True, check=True)
 
 
@@ -86,7 +86,7 @@ COMPLETED = (
 
 def test_fish_completes() -> None:
     if (program := shutil.which("fish")) is None:
-        pytest.skip("no fish here")
+        pytest.skip("fish is not installed")
     lines = [f"function spillscan; {shlex.quote(sys.executable)} -m spillscan $argv; end", script("fish")]
     lines += [f"complete -C {shlex.quote(words)}; echo ---" for words, _ in COMPLETED]
     done = subprocess.run([program, "-N"], input="\n".join(lines), text=True, capture_output=True, check=True, cwd=ROOT)
@@ -97,7 +97,7 @@ def test_fish_completes() -> None:
 def test_zsh_completes(tmp_path: Path) -> None:
     """As a person sees it: words and Tab go to a shell in a terminal."""
     if (program := shutil.which("zsh")) is None:
-        pytest.skip("no zsh here")
+        pytest.skip("zsh is not installed")
     import pty
 
     (tmp_path / "_spillscan").write_text(script("zsh"))

@@ -56,7 +56,7 @@ def test_sizes(count: int, text: str) -> None:
 )
 def test_clusters(blocks: int, portable: bool, active: int | None, exact: bool, line: str) -> None:
     found = cluster_line(Clusters(cluster_blocks=blocks, portable=portable, active=active, exact=exact))
-    assert found.removesuffix(" the attribute") == f"clusters of {blocks}: {line}"
+    assert found.removesuffix(" NonPortableClusterSizeAllowed") == f"clusters of {blocks}: {line}"
 
 
 @pytest.mark.parametrize(

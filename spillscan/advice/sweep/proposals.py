@@ -75,7 +75,7 @@ def refusal(kernel: Kernel, command: str) -> str:
     if kernel.sass is not None and kernel.sass.roles:
         return "its warps get their registers from setmaxnreg, not from launch bounds"
     if not command:
-        record = "no record of its compile command (spillscan run)"
+        record = "its compile command was not recorded (spillscan run)"
         named = next((file for file in (kernel.source, kernel.key.unit) if file and file.endswith((".cu", ".ptx"))), "")
         if not named:
             return f"its source is unknown, and {record}"

@@ -167,7 +167,7 @@ class Summary:
         return "\n".join(self._lines(rows))
 
     def _lines(self, rows: int | None) -> Iterator[str]:
-        spill = f" ({self.spilling:,} spill)" if self.spilling else ""
+        spill = f" ({self.spilling:,} spilling)" if self.spilling else ""
         yield f"{counted(self.files['read'])} read: {count(self.kernels, 'kernel')}{spill}, {size(self.read_bytes)}"
         if present := self.files["present"]:
             yield f"{counted(present)} finished before"

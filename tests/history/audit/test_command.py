@@ -42,7 +42,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1", "--meta", "branch=main") == 0
     assert capsys.readouterr().out == f"1 file read: 10 kernels, {(DEMO / 'base.log').stat().st_size:,} B\n"
     assert audit(DEMO / "head.log", "--dataset", data, "--label", "v2") == 0
-    assert "12 kernels (2 spill)" in capsys.readouterr().out
+    assert "12 kernels (2 spilling)" in capsys.readouterr().out
     assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1") == 0
     assert capsys.readouterr().out == "0 files read: 0 kernels, 0 B\n1 file finished before\n"
     commits = [json.loads(path.read_text()) for path in data.rglob("*.json")]
@@ -98,7 +98,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     options = (tree, "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 2
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("2 files read: 17 kernels (2 spill), ")
+    assert said[0].startswith("2 files read: 17 kernels (2 spilling), ")
     assert said[1] == "1 file failed:"
     assert said[3] == "1 gap: 1 build-failed"
     assert main(["history", "--dataset", str(tmp_path / "data"), "-f", "json"]) == 0

@@ -42,7 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk.mkdir()
     asked = ("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk))
     if os.geteuid() or subprocess.run(asked, capture_output=True, check=False).returncode:
-        pytest.skip("rights: no file system may be mounted here")
+        pytest.skip("rights: mounting a file system is not permitted")
     yield disk
     subprocess.run(("umount", "-l", str(disk)), check=True)
 

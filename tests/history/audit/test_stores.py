@@ -24,7 +24,7 @@ from tests.conftest import FIXTURES, kernel_to_json
 from tests.history.audit.conftest import Reference
 from tests.history.audit.support import kept, run
 
-pytestmark = pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not here")
+pytestmark = pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not installed")
 
 
 class Flaky(BaseHTTPRequestHandler):

@@ -73,7 +73,7 @@ def test_another_toolkit_is_noted(recorded: tuple[str, ...], now: tuple[str, ...
     of, after = (_made_by(found) for found in (recorded, now))
     gate = Gate("b.jsonl", parse(text_of(written(of)), "b.jsonl"), Policy())
     notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
-    assert [note.partition(" compiled this build")[0] for note in notes] == [f"CUDA {each}" for each in others]
+    assert [note.partition(",")[0] for note in notes] == [f"this build uses CUDA {each}" for each in others]
 
 
 def _made_by(releases: Sequence[str]) -> Build:

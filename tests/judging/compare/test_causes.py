@@ -116,8 +116,8 @@ def test_lines_that_wrote_more_of_the_peak() -> None:
 def test_unknowns() -> None:
     bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage())
     found = Growth(bare, bare, {})
-    heads = ["live registers, and which lines grew", "toolkit and options of both builds"]
-    assert [each.split(":")[0] for each in found.unknown] == heads
+    heads = ["live registers and lines that grew", "toolkit and options"]
+    assert [each.split(";")[0] for each in found.unknown] == heads
     assert found.causes == []
 
 

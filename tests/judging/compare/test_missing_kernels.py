@@ -114,7 +114,7 @@ def test_more_than_a_few_are_a_gap_where_units_are_not_known(kernels: int, gone:
     found = gaps(base, without(base, lambda kernel: kernel.key.symbol in symbols[:gone]))
     assert [gap.code for gap in found] == ["kernels-missing"] * expected
     if found:
-        assert f"{gone} kernels of the older one gone" in found[0].message
+        assert f"{gone} kernels of the older build missing" in found[0].message
         assert f", of {kernels}; the logs do not name their sources (sm_80: " in found[0].message
 
 
