@@ -57,14 +57,14 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
 
     never = {id(each.kernel) for each in findings if each.rule == FAILS.id}
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
-    judged = [(kernel, policy.terms_of(kernel)) for kernel in kernels]
-    unlaunched = [kernel for kernel, each in judged if each.launch is None and id(kernel) not in never]
+    groups = policy.by_terms(kernels)
+    unlaunched = [each for terms, some in groups if terms.launch is None for each in some if id(each) not in never]
     if unlaunched:
         yield f"blocks per SM of {_of(unlaunched, kernels)} (block size unknown; --launch 'GLOB=THREADS')"
-    if any(each.levels.get(OTHER.id, "off") != "off" for _, each in judged):
+    if any(terms.levels.get(OTHER.id, "off") != "off" for terms, _ in groups):
         yield f"machine code [{OTHER.id}] (`spillscan diff --with code BASE HEAD` compares it)"
-    unread = [kernel for kernel, each in judged if kernel.sass is None and each.limit(*STACK.limits) is not None]
-    if unread:
+    limited = (each for terms, some in groups if terms.limit(*STACK.limits) is not None for each in some)
+    if unread := [kernel for kernel in limited if kernel.sass is None]:
         yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary too)"
     yield from unknown_values(build)
 

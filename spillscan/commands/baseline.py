@@ -97,7 +97,7 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, more: Iterable[Gap] = ()) -> Build:
     """The selected part of a build; raises if the build is incomplete. ``more``: further gaps."""
-    needed = judged(policy.terms_of_all(everything.kernels), "build", policy.fail_on)
+    needed = judged((terms for terms, _ in policy.by_terms(everything.kernels)), "build", policy.fail_on)
     gaps = [*gaps_of(everything, (), needed, policy), *more]
     _issues.conclude(verdict((), gaps, policy), everything.issues)
     return Selection(arguments.arch, (), arguments.launch).of(everything.named)

@@ -180,7 +180,7 @@ def _report(
     result = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
     if not (arguments.arch or arguments.kernel):
         head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
-    needs = judged(policy.terms_of_all((*base.kernels, *head.kernels)), "change", policy.fail_on)
+    needs = judged((terms for terms, _ in policy.by_terms((*base.kernels, *head.kernels))), "change", policy.fail_on)
     gaps = [
         *gate.gaps(result),
         *gaps_of_input(builds[0], needs, strict=policy.strict),

@@ -35,6 +35,8 @@ _VOLATILE = re.compile(
     r"(?:\b_INTERNAL_\w+|\b_GLOBAL__N_\w+|\b(?:CUB_|THRUST_|_V_)\d{4,}\w*|\b__(?:4|1|ndk1|cxx11)"
     r"|\(anonymous namespace\)|<unnamed>|\{anonymous\})::|(?<!\w)decltype\(auto\) |::operator\(\)(?:\(\))?(?: const)?"
 )
+_SIGNS = ("__", "_INTERNAL_", "CUB_", "THRUST_", "_V_", "anonymous", "<unnamed>", "(auto)", "::operator()")
+"""Texts one of which occurs in each name with volatile parts; they are found faster than the parts."""
 _QUALIFIER = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _SUFFIX = re.compile(r"\b(\d+)(?:u|l|ul|ll|ull|U|L|UL)\b")
 _LAMBDA = re.compile(r"::(?:'lambda(\d*)'\([^()]*\)|\{lambda\([^()]*\)#(\d+)\})")
@@ -87,7 +89,7 @@ def display(key: Key) -> Display:
     text = printable(readable(key))
     if len(text) > _LONGEST or ("<" not in text and "(" not in text):
         return Display("", text)
-    name = Function(_VOLATILE.sub("", text))
+    name = Function(_VOLATILE.sub("", text) if any(sign in text for sign in _SIGNS) else text)
     if not name.paired or name.depth > _DEEPEST:
         return Display("", text)
     operation = _operation(name)
@@ -145,6 +147,7 @@ def _of_type(text: str) -> Display:
     return Display("", text)
 
 
+@lru_cache(maxsize=1 << 12)
 def _argument(text: str) -> str:
     """A template argument without namespaces, number suffixes and bool casts: ``half_t``, ``128``, ``true``."""
     text = _FLAGS.get(text, text)
@@ -249,10 +252,8 @@ class Names:
         """Value of ``--kernel`` that selects this kernel: its display name if complete and unambiguous, else its
         symbol."""
         name = self.of(symbol)
-        complete = name == display(symbol).full and not _GLOB.search(name)
-        return (
-            name if complete and self.called(name) == [symbol] else symbol if isinstance(symbol, str) else symbol.symbol
-        )
+        called = [each for each in self._near.get(_stem(symbol), ()) if display(each).full == name]
+        return name if called == [symbol] and not _GLOB.search(name) else symbol_of(symbol)
 
     def called(self, shown: str) -> list[Key]:
         """The kernels whose display name, short or full, is ``shown``."""

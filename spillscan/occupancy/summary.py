@@ -228,9 +228,7 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     if assumed:
         occupancy, at = _over_block_sizes(arch, known, usage.registers, static, barriers)
     else:
-        occupancy = resident(
-            launched(device, known, registers=usage.registers, static_shared_bytes=static, barriers=barriers)
-        )
+        occupancy = _at_launch(arch, known, usage.registers, static, barriers)
     grouped = None
     if known.cluster_blocks != 1 and (device.clusters or known.source in ("given", "policy", "override")):
         grouped = clusters(occupancy, known.cluster_blocks, gpu.multiprocessors if gpu else None)
@@ -245,19 +243,23 @@ def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> S
     )
 
 
+@lru_cache(maxsize=16384)
+def _at_launch(arch: str, launch: Launch, registers: int, static_shared_bytes: int, barriers: int) -> Occupancy:
+    """Occupancy of a launch; cached, because many kernels have equal values."""
+    configuration = launched(
+        resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
+    )
+    return resident(configuration)
+
+
 @lru_cache(maxsize=4096)
 def _over_block_sizes(
     arch: str, launch: Launch, registers: int, static_shared_bytes: int, barriers: int
 ) -> tuple[Occupancy, tuple[tuple[int, Occupancy], ...]]:
-    """Occupancy at the best block size, and at each of the assumed sizes.
-
-    Cached, because dozens of sizes are tried and many kernels have equal values.
-    """
+    """Occupancy at the best block size, and at each of the assumed sizes; cached, because dozens of sizes are tried."""
     from spillscan.occupancy.headroom import best_block_sizes, changed  # a known launch needs no other size
 
-    configuration = launched(
-        resolve(arch)[0], launch, registers=registers, static_shared_bytes=static_shared_bytes, barriers=barriers
-    )
+    configuration = _at_launch(arch, launch, registers, static_shared_bytes, barriers).configuration
     at = tuple((threads, resident(changed(configuration, "threads", threads))) for threads in ASSUMED_THREADS)
     return best_block_sizes(configuration).occupancy or resident(configuration), at
 

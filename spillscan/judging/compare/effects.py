@@ -6,7 +6,6 @@ Blocks need a launch: a build log does not contain launches, and none is guessed
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -102,13 +101,7 @@ def _residents(before: Usage, after: Usage, name: str, launched: tuple[Launch, L
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
     """Occupancy of one launch on one device; ``None`` if record and launch do not determine it."""
-    deciding = Usage(registers=usage.registers, shared_bytes=usage.shared_bytes, barriers=usage.barriers)
-    return None if launch.dynamic_shared_bytes is None else _resident(deciding, name, launch)
-
-
-@lru_cache(maxsize=16384)
-def _resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:
-    return summarise(usage, name, launch).occupancy
+    return None if launch.dynamic_shared_bytes is None else summarise(usage, name, launch).occupancy
 
 
 def _blocks(occupancy: Occupancy | None) -> int | None:

@@ -253,9 +253,13 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         launch = settled(kernel, resolved.launch)
         return resolved if launch == resolved.launch else self._launched(mask, launch)
 
-    def terms_of_all(self, kernels: Iterable[Kernel]) -> tuple[Terms, ...]:
-        """Distinct terms of ``kernels``."""
-        return tuple({id(terms): terms for terms in map(self.terms_of, kernels)}.values())
+    def by_terms(self, kernels: Iterable[Kernel]) -> list[tuple[Terms, list[Kernel]]]:
+        """``kernels`` by their terms."""
+        found: dict[int, tuple[Terms, list[Kernel]]] = {}
+        for kernel in kernels:
+            terms = self.terms_of(kernel)
+            found.setdefault(id(terms), (terms, []))[1].append(kernel)
+        return list(found.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""

@@ -265,12 +265,13 @@ def _judged(
     for subject in subjects:
         kernel = subject.kernel if isinstance(subject, Change) else subject
         terms = policy.terms_of(kernel)
-        if id(terms) not in asked:
-            asked[id(terms)] = terms, _asked(terms, by)
         same = _same(subject, terms) or id(subject)
-        if same not in known:
-            known[same] = [*_answers(subject, by, *asked[id(terms)])]
-        for rule, severity, text, decided in known[same]:
+        answers = known.get(same)
+        if answers is None:
+            if id(terms) not in asked:
+                asked[id(terms)] = terms, _asked(terms, by)
+            answers = known[same] = [*_answers(subject, by, *asked[id(terms)])]
+        for rule, severity, text, decided in answers:
             if decided:
                 found.append(finding(rule, text, kernel, severity))
             else:
