@@ -95,7 +95,7 @@ _OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
 }
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _UNITS = {"B": "KiB", "KiB": "B", "MiB": "KiB", "KB": "B", "MB": "KB", "ms": "s", "s": "ms", "%": "‰"}
-_UNIT = re.compile(r"(?<![\w<%-])(?:B|[KM]i?B|ms|s|%)(?![\w(>-])")
+_UNIT = re.compile(r"(?<![\w<%'-])(?:B|[KM]i?B|ms|s|%)(?![\w(>-])")
 _LARGEST_NUMBER = 1024
 
 Change = tuple[str, Callable[[], object]]

@@ -16,7 +16,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from itertools import chain, takewhile, zip_longest
 from pathlib import Path
 from typing import Any
@@ -46,17 +46,18 @@ class Reached:
         """``answers``: (test, seconds, {module: lines}) of each."""
         self._tests: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
         self._seconds: dict[str, float] = {}
-        self._weight: dict[str, int] = {}
+        self._lines: dict[str, set[tuple[str, int]]] = {}
         for test, seconds, modules in answers:
             self._seconds[test] = seconds
-            self._weight[test] = sum(map(len, modules.values()))
+            self._lines[test] = {(path, line) for path, lines in modules.items() for line in lines}
             for path, lines in modules.items():
                 for line in lines:
                     self._tests[path][line].append(test)
 
     def nearest(self, path: str, line: int, seconds: float) -> list[str]:
-        """Tests of a line that take at most so long: those of the module's own file and folder first; of each function
-        the most particular, then the second of each. Before them one for each way through the line's function.
+        """Tests of a line that take at most so long: one for each way through the line's function, then those that
+        reach what none before them does, anywhere, then the others. Each time those of the module's own file and folder
+        first, of each function the most particular, then the second of each.
 
         Tests that start processes for the module take turns with them.
         """
@@ -64,7 +65,7 @@ class Reached:
         around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
         mine = sorted(
             next(filter(None, around), ()),
-            key=lambda test: (self._weight[test], test),
+            key=lambda test: (len(self._lines[test]), test),
         )
         rank: Counter[str] = Counter()
         order: dict[str, int] = {}
@@ -76,13 +77,21 @@ class Reached:
         processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
         others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
         mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
-        cheap_first = sorted(mine, key=lambda test: self._seconds[test] > _DEAR_SECONDS)  # one must not cost twenty
+        mine.sort(key=lambda test: self._seconds[test] > _DEAR_SECONDS)  # one must not cost twenty
         found = []
-        for test in dict.fromkeys((*self._one_per_way(path, line, cheap_first), *cheap_first)):
+        for test in dict.fromkeys((*self._one_per_way(path, line, mine), *self._reaching_more(mine), *mine)):
             if self._seconds[test] <= seconds:
                 seconds -= self._seconds[test]
                 found.append(test)
         return found
+
+    def _reaching_more(self, tests: Sequence[str]) -> Iterator[str]:
+        """Those of ``tests`` that reach a line that none before them reaches."""
+        reached: set[tuple[str, int]] = set()
+        for test in tests:
+            if not self._lines[test] <= reached:
+                reached |= self._lines[test]
+                yield test
 
     def _one_per_way(self, path: str, line: int, tests: Sequence[str]) -> list[str]:
         """The first of ``tests`` that reaches each line of the function around ``line``, for the rarest lines first: a
@@ -140,7 +149,7 @@ def _reached(folder: str, modules: Collection[str]) -> list[Any]:
     """(test, seconds, {module: lines}) of each test of a folder."""
     with tempfile.TemporaryDirectory() as place:
         answer = Path(place, "answer")
-        environment = {_MODULES: json.dumps(sorted(modules)), _ANSWER: str(answer)}
+        environment = {_MODULES: json.dumps(sorted(modules)), _ANSWER: str(answer), "PYTHONDONTWRITEBYTECODE": ""}
         _pytest(ROOT, ["-p", "tests.reaching", "--ignore", "tests/reports/browser", folder], environment).wait()
         return [json.loads(line) for line in answer.read_text().splitlines()]
 
@@ -177,17 +186,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     from coverage import Coverage, CoverageData
 
     modules = json.loads(os.environ[_MODULES])
+    _forget(modules)
     coverage = Coverage(data_file=None, include=[str(ROOT / module) for module in modules], config_file=False)
-    began, failed = _processor_seconds(), item.session.testsfailed
+    failed = item.session.testsfailed
     coverage.start()
+    began = _processor_seconds()
     try:
         return (yield)
     finally:
+        took = _processor_seconds() - began
         coverage.stop()
         data = coverage.get_data() if item.session.testsfailed == failed else CoverageData(no_disk=True)
         lines = {Path(file).relative_to(ROOT).as_posix(): data.lines(file) for file in data.measured_files()}
         with open(os.environ[_ANSWER], "a") as answer:
-            answer.write(json.dumps([item.nodeid, round(_processor_seconds() - began, 3), lines]) + "\n")
+            answer.write(json.dumps([item.nodeid, round(took, 3), lines]) + "\n")
+
+
+def _forget(modules: Iterable[str]) -> None:
+    """Clear the caches of functions: else only the first test that calls one would reach its lines."""
+    for path in modules:
+        loaded = sys.modules.get(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        for each in vars(loaded).values() if loaded else ():
+            if isinstance(each, _lru_cache_wrapper):
+                each.cache_clear()
 
 
 def _processor_seconds() -> float:

@@ -20,7 +20,8 @@ ROWS = yaml.safe_load((HERE / "calls.yaml").read_text(encoding="utf-8"))
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    for folder in ("bin", "include"):
+        (tmp_path / "cuda" / folder).mkdir(parents=True)
     nvcc = tmp_path / "cuda" / "bin" / "nvcc"
     nvcc.write_text((HERE / "nvcc.sh").read_text())
     nvcc.chmod(0o755)
@@ -82,6 +83,7 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
         "PATH": f"{front}{os.pathsep}{path}",
         launcher.RUN: "kept",
     }
+    assert (front.parent / "include").is_dir(), "as caches and scripts look for it"
     times = [Path(each).stat().st_mtime for each in (nvcc, launch)]
     assert times == [(project.parent / "cuda" / "bin" / "nvcc").stat().st_mtime] * 2, "a cache compares them"
     (project / "ccache").touch(mode=0o755)

@@ -27,6 +27,7 @@ from tests.conftest import ROOT
         (size(16_096), "16,096 B"),
         (size(-512, "+"), "-512 B"),
         (size(3 << 20), "3 MiB"),
+        (size(1 << 30), "1 GiB"),
     ],
 )
 def test_values(said: str, wanted: str) -> None:

@@ -52,6 +52,7 @@ def printed() -> str:
     diff = report_of("diff", instances(), older())
     texts = {
         "scan": rendered("text", scan, Style(width=100)),
+        "scan, 1 row": rendered("text", scan, Style(width=100, rows=1)),
         "scan, all rows": rendered("text", scan, Style(width=100, rows=None)),
         "scan, relocatable": rendered("text", report_of("scan", [kernel("scale", final=False)]), Style(width=80)),
         "check, 2 rows": rendered("text", check, Style(rows=2)),

@@ -110,7 +110,7 @@ def _entry(
 ) -> file.Entry:
     launches = {policy.launch_of(kernel) for kernel in kernels}
     launch = launches.pop() if len(launches) == 1 else None
-    name = min(map(name_of, kernels))
+    name = name_of(kernels[0])
     name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return file.Entry(
         **identity._asdict(),

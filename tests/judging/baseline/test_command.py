@@ -36,6 +36,7 @@ def folder(repository: Path) -> Path:
     head = (repository / "head.log").read_text()
     for name, loads in (("worse.log", 220), ("better.log", 200)):
         (repository / name).write_text(head.replace("216 bytes spill loads", f"{loads} bytes spill loads", 1))
+    (repository / "renamed.log").write_text((repository / "base.log").read_text().replace("6rotate", "4turn"))
     unlinked = read_text(FIXTURES / "ptxas" / "calls-c-13.0.log")
     (repository / "unlinked.log").write_text(f"nvcc -dc -Xptxas -v calls.cu -o calls.o\n{unlinked}")
     return repository

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spillscan import scan
@@ -43,6 +43,7 @@ def test_no_pattern_takes_more_time_than_its_name_has_letters(pattern: str) -> N
     assert not fits(pattern, "a" * 70_000)
 
 
+@example([("a::?b", "", "")], [("c::a::bb", None, "")])
 @given(
     st.lists(
         st.tuples(GLOBS.filter(bool), st.sampled_from(["", "sm_9*", "sm_80"]), st.sampled_from(["", "*.o"])), max_size=6

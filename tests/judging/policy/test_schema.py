@@ -50,6 +50,10 @@ MISTAKES = [
     ("max_registers:\n", "1: max_registers: expected a whole number ≥ 0 or none, got nothing"),
     ("max_registers: [1]\n", "1: max_registers: expected a whole number ≥ 0 or none, got a list"),
     ("max_registers: 99999999999\n", "1: max_registers: expected a whole number ≥ 0 or none, got 99999999999"),
+    (
+        f"max_file_bytes: {2**50 + 1}\n",
+        "1: max_file_bytes: expected a whole number from 0 to 1,125,899,906,842,624 or none, got 1125899906842625",
+    ),
     ("expect_kernels: none\n", "1: expect_kernels: expected a whole number ≥ 0, got 'none'"),
     ("fail_on: fatal\n", "1: fail_on: expected error, warning, note or never, got 'fatal'"),
     ("severity: [spill]\n", "1: severity: expected a mapping, got a list"),

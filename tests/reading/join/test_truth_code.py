@@ -180,6 +180,17 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
             )
         ],
     ),
+    "doubtful accesses leave bounds": (
+        [logged(spills=(16, 4))],
+        [dumped(40, accesses=(*SPILLED, access(48, store=True, kind="unknown")))],
+        [kernel(spills=(16, 4))],
+        [
+            (
+                "spill-mismatch",
+                "k: the log counts 16 B spill stores and 4 B spill loads, the disassembly shows 4 to 8 and 4",
+            )
+        ],
+    ),
     "log and dump differ in registers: the log's stay": (
         [logged()],
         [dumped(41)],
