@@ -422,7 +422,7 @@ def test_a_contradiction_stands_in_the_log_where_there_is_one() -> None:
     dump = Origin(input="dump.sass", line=7)
     found = [contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
     assert [(each.origin, each.message) for each in found] == [
-        (LOG, f"k: text (log {LOG}, dump {dump})"),
+        (LOG, f"k: text (log {LOG}, disassembly {dump})"),
         (dump, "k: text"),
     ]
     assert contradiction("code", logged(), "text", None).origin is LOG
