@@ -20,7 +20,7 @@ from spillscan.output.safe import printable
 POLICY, BASELINE, IGNORED = "spillscan.yaml", "spillscan-baseline.jsonl", ".gitignore"
 WORKFLOW, PIPELINE = ".github/workflows/spillscan.yml", ".gitlab-ci.yml"
 TO_FILL_IN = {
-    "<SPILLSCAN>": "the argument of pip install: a git URL or a wheel (or pass --install SPEC)",
+    "<SPILLSCAN>": "git URL or wheel to install (or pass --install SPEC)",
     "<IMAGE>": "a container image with nvcc",
 }
 """Placeholders of a job that only the user can fill in."""

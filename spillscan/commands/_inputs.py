@@ -59,7 +59,7 @@ def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = Non
     if arguments.kernel is not None:
         kernel, inputs = arguments.kernel, arguments.words
     if len(inputs) != (number or max(len(inputs), 1)):
-        raise UsageError(f"{count(len(inputs), 'input')} next to the kernel", f"write {call}")
+        raise UsageError(f"{count(len(inputs), 'input')} after the kernel", f"write {call}")
     if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
         try:
             expand(inputs)

@@ -97,7 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not first:
         raise UsageError("no device", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
     if others:
-        raise UsageError(f"unexpected argument {others[0][:60]}", "pass one device, or inputs without values")
+        raise UsageError(
+            f"unexpected argument {others[0][:60]}", "pass one device, or inputs without --threads and --registers"
+        )
     vars(arguments).update(_set(arguments.settings))
     found = _answer(arguments, *resolve(first))
     _answers.answer(

@@ -179,7 +179,7 @@ def verdict(occupancy: Occupancy) -> str:
     if occupancy.fraction < LOW_FRACTION:
         return (
             "Below about 25%: worth a look if the kernel waits on memory or other long latencies. A spill-free GEMM at"
-            " low occupancy may be at its best."
+            " low occupancy may already be optimal."
         )
     return "Higher occupancy helps only if the resident warps do not already hide latency."
 

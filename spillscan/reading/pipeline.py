@@ -101,7 +101,7 @@ def _left_out(skipped: Sequence[str]) -> Iterator[Issue]:
     """One issue that names the skipped files of folders. Folders of version control are not mentioned."""
     named = [path for path in skipped if os.path.basename(path) not in _NO_BUILD]
     if named:
-        message = f"not read: {listed(named[:_NAMED], len(named) - _NAMED)} (hidden, or of a configure step)"
+        message = f"skipped: {listed(named[:_NAMED], len(named) - _NAMED)} (hidden, or from a configure step)"
         yield _issue("left-out", message, named[0], severity="note")
 
 

@@ -100,7 +100,7 @@ class PolicyFile(Limits, frozen=True):
 
     version: Annotated[Literal[1], Meta(title="1")] = 1
     fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
-    expect_kernels: Annotated[Count | None, _says("kernels expected in a build; with fewer, exit status 2")] = None
+    expect_kernels: Annotated[Count | None, _says("minimum number of kernels; with fewer, exit status 2")] = None
     devices: Annotated[Words | None, _says("devices for blocks per SM; default: the kernel's arch")] = None
     require_archs: Annotated[
         Words | None, _says("required code of each binary: sm_90a (machine code), compute_120 (PTX)")

@@ -40,7 +40,7 @@ def _stack_unknown(kernel: Kernel, terms: Terms) -> str:
         return because(kernel, inputs)
     adds = kernel.usage.cumulative_stack_bytes is not None or kernel.usage.barriers is not None
     if kernel.cumulative_spills is not None and not adds:
-        return "stack excludes called functions: this ptxas release does not add them"
+        return "stack excludes callees: this ptxas release does not include them"
     return "" if kernel.role == "function" else unlinked(kernel, "stack")
 
 

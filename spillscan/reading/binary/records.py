@@ -278,7 +278,7 @@ class MemberReader:
         if self.kernels.is_linked(image, arch, cubin):
             return
         if image.target and int(image.target.rstrip("af")) != cubin.number:
-            other = DamageError(f"a cubin for sm_{cubin.number}, labeled {arch}", image.raw.start)
+            other = DamageError(f"a cubin for sm_{cubin.number} is labeled {arch}", image.raw.start)
             contents.records.append(damage(other, image.place, self.origin))
         late: DamageError | None = None
         functions: list[tuple[Function, Facts | DamageError]] = []

@@ -194,7 +194,7 @@ class Writer:
         if not stack.indented:
             kernel.lacks |= {"indent"}
         if self._stack_missing:
-            kernel.reasons += ("a stack line was lost before its own",)
+            kernel.reasons += ("a stack line before its own is missing",)
             kernel.stack_in_doubt = True
         self._named, self._stack_missing = None, False
         if self._owed and kernel.role == "entry":
