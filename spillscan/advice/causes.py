@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from spillscan.judging.places import Tree, placed, weighed
+from spillscan.judging.places import Tree, by_cost, placed
 from spillscan.model import Kernel
 from spillscan.model.code import MOST_REGISTERS
 from spillscan.model.local import LocalTraffic, SourceLine
@@ -167,7 +167,7 @@ def causes(
             yield f"warps with {role.registers} registers (setmaxnreg) spill {role.spill.bytes:,} B"
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
-        lines = ", ".join(each.text for each in weighed(kernel.sass.local, "array", tree)[:TOP])
+        lines = ", ".join(each.text for each in by_cost(kernel.sass.local, "array", tree)[:TOP])
         at = f" at {lines}" if lines else ""
         yield f"accesses to local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
     if code is not None and code.calls:

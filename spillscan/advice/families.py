@@ -10,7 +10,7 @@ from msgspec import Struct
 from spillscan.advice.causes import causes, holdings
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
-from spillscan.judging.places import Place, Tree, weighed
+from spillscan.judging.places import Place, Tree, by_cost
 from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.model import LABELS
@@ -72,7 +72,7 @@ def advice(
     groups = [] if code is None else holdings(code, local, tree)
     return Advice(
         ranked=about,
-        places=tuple(weighed(local, "spill", tree)[:TOP]),
+        places=tuple(by_cost(local, "spill", tree)[:TOP]),
         causes=tuple(causes(kernel, tree, code, groups, trial.points[0].kernel if trial and trial.points else None)),
         fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), groups)),
         need=registers_needed(kernel, code, trial),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from spillscan.advice.fixes import of_occupancy
 from spillscan.model import Kernel, Launch
-from spillscan.model.local import weight
+from spillscan.model.local import cost
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
@@ -34,7 +34,7 @@ class Ranked(Struct, frozen=True):
     """Name that its kernels share."""
     kernels: tuple[Kernel, ...]
     """Kernels of the family with that problem, worst first."""
-    weight: int
+    cost: int
     """Spill cost: bytes of spills, times ten per enclosing loop; 0 without spills."""
     share: float
     """Share of all kernels' spill cost, 0 to 1."""
@@ -59,24 +59,24 @@ def ranked(
         if measured.kernel is not None:
             launched.setdefault(id(measured.kernel), []).append(measured)
     kernels = [kernel for kernel in kernels if not kernel.is_helper]  # nobody can change ptxas's own code
-    weights = {id(kernel): spill_weight(kernel) for kernel in kernels}
-    total = sum(weights.values())
+    costs = {id(kernel): spill_cost(kernel) for kernel in kernels}
+    total = sum(costs.values())
     spilling: dict[str, list[Kernel]] = {}
     limited: dict[str, list[tuple[Kernel, float]]] = {}
     asked: dict[tuple[object, ...], float | None] = {}
     for kernel in kernels:
-        if weights[id(kernel)]:
+        if costs[id(kernel)]:
             spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
         elif (empty := _empty(kernel, launches, asked)) is not None:
             limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
     found = []
     for family, members in spilling.items():
         spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
-        members.sort(key=lambda kernel: (-(spent[id(kernel)][0] or 0), -weights[id(kernel)]))
-        heavy = sum(weights[id(kernel)] for kernel in members)
+        members.sort(key=lambda kernel: (-(spent[id(kernel)][0] or 0), -costs[id(kernel)]))
+        heavy = sum(costs[id(kernel)] for kernel in members)
         on_spills, on_all = (_sum(each) for each in zip(*spent.values(), strict=True))
         found.append(Ranked("spills", family, tuple(members), heavy, heavy / total, on_spills, on_all))
-    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.weight))
+    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.cost))
     rest = []
     for family, pairs in limited.items():
         pairs.sort(key=lambda pair: -pair[1])
@@ -86,7 +86,7 @@ def ranked(
     return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
 
 
-def spill_weight(kernel: Kernel) -> int:
+def spill_cost(kernel: Kernel) -> int:
     """Spill cost: bytes that a kernel's own spills move, times ten per enclosing loop; printed bytes if loops are
     unknown."""
     spills = kernel.spills
@@ -96,7 +96,7 @@ def spill_weight(kernel: Kernel) -> int:
         return sum(spills or ())
     groups = kernel.sass.local.groups.items()
     own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
-    return sum(number * weight(group.bytes, group.depth) for group, number in own) or sum(spills or ())
+    return sum(number * cost(group.bytes, group.depth) for group, number in own) or sum(spills or ())
 
 
 def _times(launched: Sequence[Matched]) -> tuple[float | None, float | None]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from spillscan.advice.families import advice
 from spillscan.advice.fixes import Fix, Goal, wanted_by
-from spillscan.advice.ranking import Ranked, spill_weight
+from spillscan.advice.ranking import Ranked, spill_cost
 from spillscan.builds import RUN_FILE, record
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
@@ -69,14 +69,14 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         families.setdefault(family, []).append(finding.kernel)
     shown = []
     for family, several in list(families.items())[:_MOST_WAYS]:
-        ordered = [first[family].kernel, *sorted(several, key=spill_weight, reverse=True)]  # the step of what is shown
+        ordered = [first[family].kernel, *sorted(several, key=spill_cost, reverse=True)]  # the step of what is shown
         kernels = tuple({id(each): each for each in ordered}.values())
         spills = wanted_by(first[family].rule) == "spills"
-        weight = sum(map(spill_weight, kernels)) if spills else 0
-        shown.append(Ranked("spills" if weight else "occupancy", family, kernels, weight, 0.0))
+        cost = sum(map(spill_cost, kernels)) if spills else 0
+        shown.append(Ranked("spills" if cost else "occupancy", family, kernels, cost, 0.0))
     if not shown:
         return report
-    spilling = [each.worst for each in shown if each.weight and each.worst.sass is not None]
+    spilling = [each.worst for each in shown if each.cost and each.worst.sass is not None]
     pressures = _pressures(spilling) if spilling else {}
     run_files, tree = run_files_near(asked.inputs), tree_here()
     ways = []
@@ -85,7 +85,7 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
         made = advice(about, report.launches, tree, pressures.get(id(kernel)), goal=goal)
         source = source_of(kernel, run_files) if goal.wanted in ("spills", "blocks", "launch") else ""
-        causes, fixes = made.causes if about.weight else (), made.fixes
+        causes, fixes = made.causes if about.cost else (), made.fixes
         if _by_callees(kernel, finding):
             causes, fixes = (_callees(kernel, report.build.kernels, names),), ()
         elif goal.wanted == "none":
@@ -135,7 +135,7 @@ def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Nam
     if finding.rule == OTHER_CODE.id:
         words = ["spillscan", "diff", "--with", "code-text", *asked.builds, "--kernel", _called(about.worst, names)]
         return shlex.join(words) if asked.builds and "-" not in asked.builds else ""
-    of_frame = not about.weight and finding.rule.startswith(_OF_FRAMES)
+    of_frame = not about.cost and finding.rule.startswith(_OF_FRAMES)
     if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
         return _show(about.worst, _held_by(about.worst, asked.inputs), names)
     return next(commands_for(about, source, asked, names, launches), "")

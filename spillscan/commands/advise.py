@@ -13,7 +13,7 @@ from typing import Any
 from spillscan.advice.families import Advice, advice, facts, fix_data
 from spillscan.advice.profile.launches import read_profiles
 from spillscan.advice.profile.matching import Matched, matched
-from spillscan.advice.ranking import ranked, spill_weight, why_here
+from spillscan.advice.ranking import ranked, spill_cost, why_here
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
@@ -110,7 +110,7 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
     """Reasons why kernels have no advice."""
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
-    unlaunched = sum(not spill_weight(kernel) and launches.launch_of(kernel) is None for kernel in entries)
+    unlaunched = sum(not spill_cost(kernel) and launches.launch_of(kernel) is None for kernel in entries)
     if using := other_local(entries):
         first = dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED])
         shown = listed(first, len(using) - _NAMED)
@@ -174,7 +174,7 @@ def _document(build: Build, given: Given, rest: Sequence[str], total: int, names
                 "name": names.of(made.ranked.worst.named_by),
                 "arch": made.ranked.worst.key.arch,
                 "unit": made.ranked.worst.key.unit,
-                "weight": made.ranked.weight,
+                "weight": made.ranked.cost,
                 "share": made.ranked.share,
                 "spill_ns": made.ranked.spill_ns,
                 "time_ns": made.ranked.time_ns,

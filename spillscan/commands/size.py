@@ -23,13 +23,13 @@ from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count, size, sizes
 from spillscan.output.terminal import Progress, complain
 from spillscan.reading.binary.records import damages
-from spillscan.reading.binary.size_accounting import weigh
+from spillscan.reading.binary.size_accounting import sizes_of
 from spillscan.reading.binary.window import DEFAULT
 from spillscan.reading.inputs.formats import kind_of_binary
 from spillscan.reading.inputs.paths import expand
 from spillscan.reading.inputs.source import Source
 from spillscan.reports import sizes as size_report
-from spillscan.reports.sizes import Duplicate, Weighed
+from spillscan.reports.sizes import Duplicate, SizedFile
 from spillscan.reports.table import Column, Table, of_rows
 
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
@@ -66,30 +66,30 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the HTML page does not support --by {alone}", f"leave --by {alone} out")
     issues: list[Issue] = []
     wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
-    base = _weighed(arguments.base, wanted, issues)
-    weighed = _weighed(arguments.inputs, wanted, issues)
-    archs = size_report.archs(weighed)
+    base = _sized(arguments.base, wanted, issues)
+    files = _sized(arguments.inputs, wanted, issues)
+    archs = size_report.archs(files)
     oversized: list[dict[str, Any]] = [
         {"file": each.name, "bytes": size, "allowed": most}
-        for each in weighed
-        if (most := policy.setting("max_file_bytes").value) is not None and (size := each.weight.stored_bytes) > most
+        for each in files
+        if (most := policy.setting("max_file_bytes").value) is not None and (size := each.sizes.stored_bytes) > most
     ]
     most = _options.rows_of(arguments)
     if alone == "copy":
-        _answers.show(forms, _duplicates(weighed), most)
+        _answers.show(forms, _duplicates(files), most)
     elif alone:
         _answers.show(forms, _gpus(archs.values()))
     else:
         levels = arguments.by
-        if len(weighed) > 1 and "file" not in levels:
+        if len(files) > 1 and "file" not in levels:
             levels = ("file", *levels)
-        whole = size_report.tree(weighed, levels, base)
+        whole = size_report.tree(files, levels, base)
         _answers.answer(
             forms,
             text=lambda style: size_report.lines(whole, most, style),
             json=lambda: {"by": levels, **to_builtins(whole), "oversized": oversized},
             csv=lambda: size_report.records(whole, levels),
-            html=lambda: size_report.page(whole, f"Size of {basename(weighed[0].name)}"),
+            html=lambda: size_report.page(whole, f"Size of {basename(files[0].name)}"),
         )
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
     gaps += coverage.gaps(archs, policy.require_archs)
@@ -99,34 +99,34 @@ def run(arguments: argparse.Namespace) -> int:
     return _issues.conclude(verdict((), gaps, policy, oversized=bool(oversized)), issues)
 
 
-def _weighed(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]) -> list[Weighed]:
+def _sized(inputs: Sequence[str], wanted: dict[str, bool], issues: list[Issue]) -> list[SizedFile]:
     sources = expand(inputs)
-    weighed: list[Weighed] = []
-    with Progress("weighing") as progress:
+    files: list[SizedFile] = []
+    with Progress("measuring") as progress:
         done = 0
         progress.expect(sum(each.bytes for each in sources))
         for each in sources:
-            weighed.append(_of_one(each, wanted, issues))
+            files.append(_of_one(each, wanted, issues))
             done += each.bytes
             progress.reach(done, basename(each.uri))
-    return weighed
+    return files
 
 
-def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Weighed:
+def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> SizedFile:
     with each.open() as stream:
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is not a binary", "pass a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
-    weight = weigh(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
-    if weight.damages:
-        issues += damages(weight.damages, each.uri)
-    return Weighed(each.uri, weight)
+    found = sizes_of(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
+    if found.damages:
+        issues += damages(found.damages, each.uri)
+    return SizedFile(each.uri, found)
 
 
-def _duplicates(weighed: Sequence[Weighed]) -> Table[Duplicate]:
-    found = size_report.duplicates(weighed)
+def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
+    found = size_report.duplicates(files)
     names = Names(dict.fromkeys(each.symbol for each in found))
-    total = sum(copy.code_bytes for each in weighed for copy in each.weight.copies)
+    total = sum(copy.code_bytes for each in files for copy in each.sizes.copies)
     saved = sum(each.saved_bytes for each in found)
     stored = sum(each.saved_stored_bytes for each in found)
     notes = [

@@ -317,10 +317,10 @@ def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
     sass = finding.kernel.sass
     if kind is None or sass is None:
         return ()
-    return weighed(sass.local, kind, tree)
+    return by_cost(sass.local, kind, tree)
 
 
-def weighed(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
+def by_cost(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
     """Source lines of accesses of one class: see :func:`heaviest`."""
     from spillscan.reading.machine.spillmap import culprits  # not loaded if only logs are read
 

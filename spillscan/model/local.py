@@ -54,7 +54,7 @@ _PER_LEVEL, _DEEPEST = 10, 9
 _MOST_LINES = 100
 
 
-def weight(size: int, depth: int | None) -> int:
+def cost(size: int, depth: int | None) -> int:
     """Spill cost of ``size`` accessed bytes at loop depth ``depth``.
 
     Bytes × 10 per loop, up to nine loops, as register allocators weigh spills (Muchnick, "Advanced Compiler Design and
@@ -298,12 +298,12 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         total: Counter[AccessClass] = Counter()
         found: dict[tuple[AccessClass, SourceLine], list[LocalAccess]] = {}
         for access in self.accesses:
-            total[access.kind] += weight(access.bytes, access.depth)
+            total[access.kind] += cost(access.bytes, access.depth)
             if access.source is not None:
                 found.setdefault((access.kind, access.source), []).append(access)
         lines = []
         for (kind, source), group in found.items():
-            heavy = sum(weight(access.bytes, access.depth) for access in group)
+            line_cost = sum(cost(access.bytes, access.depth) for access in group)
             lines.append(
                 WeighedLine(
                     kind=kind,
@@ -311,8 +311,8 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
                     accesses=len(group),
                     bytes=sum(access.bytes for access in group),
                     depth=max((access.depth for access in group if access.depth is not None), default=None),
-                    weight=heavy,
-                    share=heavy / total[kind],
+                    weight=line_cost,
+                    share=line_cost / total[kind],
                 )
             )
         return tuple(sorted(lines, key=lambda line: (-line.weight, str(line.source)))[:_MOST_LINES])

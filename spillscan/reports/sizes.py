@@ -15,19 +15,19 @@ from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
 from spillscan.output.nouns import size
 from spillscan.output.terminal import Row, Style, table
-from spillscan.reading.binary.size_accounting import Copy, Key, Weight
+from spillscan.reading.binary.size_accounting import Copy, Key, Sizes
 from spillscan.reports.page.document import STATIC, document, head
 
 HOST, NO_KERNEL = "host and packing", "(no kernel)"
 
 
-class Weighed(NamedTuple):
+class SizedFile(NamedTuple):
     """One input, with its bytes by kind."""
 
     name: str
     """Name that the user gave."""
-    weight: Weight
-    """Bytes by kind, as counted by :func:`~spillscan.reading.binary.size_accounting.weigh`."""
+    sizes: Sizes
+    """Bytes by kind, as counted by :func:`~spillscan.reading.binary.size_accounting.sizes_of`."""
 
 
 class SizeGroup(Struct, frozen=True, omit_defaults=True):
@@ -60,15 +60,15 @@ class SizeGroup(Struct, frozen=True, omit_defaults=True):
             yield from ((self.label, *row) for row in group.rows())
 
 
-def tree(weighed: Sequence[Weighed], levels: Sequence[str], base: Sequence[Weighed] = ()) -> SizeGroup:
+def tree(files: Sequence[SizedFile], levels: Sequence[str], base: Sequence[SizedFile] = ()) -> SizeGroup:
     """All bytes in nested groups, with those of older inputs if there are any."""
-    names = Names(dict.fromkeys(key.symbol for each in (*weighed, *base) for key in each.weight.sums if key.symbol))
+    names = Names(dict.fromkeys(key.symbol for each in (*files, *base) for key in each.sizes.sums if key.symbol))
     labels = _labels(names)
     wanted = [labels[level] for level in levels]
     sums: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for at, inputs in ((0, weighed), (2, base)):
+    for at, inputs in ((0, files), (2, base)):
         for each in inputs:
-            for key, measure in each.weight.sums.items():
+            for key, measure in each.sizes.sums.items():
                 part = sums[tuple(label(each.name, key) for label in wanted)]
                 part[at] += measure.stored
                 part[at + 1] += measure.plain
@@ -182,16 +182,16 @@ class Duplicate(Struct, frozen=True, kw_only=True):
     """Stored bytes of all copies but the largest, by their share of what is compressed together."""
 
 
-def duplicates(weighed: Sequence[Weighed]) -> list[Duplicate]:
+def duplicates(files: Sequence[SizedFile]) -> list[Duplicate]:
     """Equal code, the most wasted bytes first.
 
     Whether one copy can serve for all is up to the developer: each architecture needs its own.
     """
     found: defaultdict[str, list[tuple[str, Copy, int]]] = defaultdict(list)
-    for each in weighed:
-        for copy in each.weight.copies:
+    for each in files:
+        for copy in each.sizes.copies:
             if copy.code_bytes:
-                found[copy.digest].append((each.name, copy, _stored(each.weight, copy)))
+                found[copy.digest].append((each.name, copy, _stored(each.sizes, copy)))
     same = [
         Duplicate(
             symbol=members[0][1].key.symbol,
@@ -210,17 +210,17 @@ def duplicates(weighed: Sequence[Weighed]) -> list[Duplicate]:
     return sorted(same, key=lambda each: (-each.saved_bytes, each.symbol))
 
 
-def _stored(weight: Weight, copy: Copy) -> int:
-    measure = weight.sums.get(copy.key._replace(section=".text"))
+def _stored(sizes: Sizes, copy: Copy) -> int:
+    measure = sizes.sums.get(copy.key._replace(section=".text"))
     return measure.stored * copy.code_bytes // measure.plain if measure is not None and measure.plain else 0
 
 
-def archs(weighed: Iterable[Weighed]) -> dict[str, Archs]:
+def archs(files: Iterable[SizedFile]) -> dict[str, Archs]:
     """Architectures that each file or archive member has code for; empty for an input without any."""
     found: dict[str, Archs] = {}
-    for each in weighed:
+    for each in files:
         here: defaultdict[str, Archs] = defaultdict(Archs)
-        for key in sorted(each.weight.sums):
+        for key in sorted(each.sizes.sums):
             name = f"{each.name} > {key.member}" if key.member else each.name
             if key.form == "SASS":
                 here[name].machine.add(key.arch)

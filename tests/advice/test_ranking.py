@@ -36,7 +36,7 @@ def test_a_loop_weighs_more_than_many_bytes() -> None:
     logged = kernel("logged", 150)
     clean = kernel("clean")
     found = ranked([plain, clean, looped, logged], names(plain, clean, looped, logged), LaunchMap())
-    assert [(each.family, each.weight) for each in found] == [("looped", 2400), ("logged", 300), ("plain", 192)]
+    assert [(each.family, each.cost) for each in found] == [("looped", 2400), ("logged", 300), ("plain", 192)]
     assert sum(each.share for each in found) == pytest.approx(1)
 
 
@@ -44,7 +44,7 @@ def test_families_are_ranked_as_one() -> None:
     two = [kernel(f"_Z4gemmILi{size}EEvPf", 40, sass=code({1: 80})) for size in (4, 8)]
     one = kernel("other", 60, sass=code({1: 120}))
     first, second = ranked([one, *two], names(one, *two), LaunchMap())
-    assert (first.family, len(first.kernels), first.weight) == ("gemm", 2, 1600)
+    assert (first.family, len(first.kernels), first.cost) == ("gemm", 2, 1600)
     assert second.family == "other"
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from spillscan.reading.binary import containers
 from spillscan.reading.binary.images import Image, Intermediate, Member
-from spillscan.reading.binary.size_accounting import Weight, weigh
+from spillscan.reading.binary.size_accounting import Sizes, sizes_of
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from tests.oracle.binary_oracle import NEW, tool_folder
 from tests.oracle.binary_sources import libraries, public, readable, wheels
@@ -46,11 +46,11 @@ OLDEST = 75
 """Architecture: the newer cuobjdump lists older ones, and disassembles none."""
 
 
-def weighed(path: Path) -> tuple[Weight, mmap.mmap]:
+def weighed(path: Path) -> tuple[Sizes, mmap.mmap]:
     """What `size` says of a file."""
     with path.open("rb") as file:
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return weigh(buffer, len(buffer), DEFAULT, copies=True), buffer
+    return sizes_of(buffer, len(buffer), DEFAULT, copies=True), buffer
 
 
 def lines(tool: Path, *arguments: str) -> Iterator[str]:
@@ -81,7 +81,7 @@ def archs(path: Path, buffer: mmap.mmap, tool: Path, found: Differences) -> None
         found.equal("cubins and PTX modules", (path.name, arch), ours[arch], theirs[arch])
 
 
-def code(path: Path, weight: Weight, tool: Path, found: Differences) -> None:
+def code(path: Path, weight: Sizes, tool: Path, found: Differences) -> None:
     """Bytes of code of each function."""
     ours: Counter[tuple[str, str]] = Counter()
     for key, measure in weight.sums.items():
@@ -98,7 +98,7 @@ def code(path: Path, weight: Weight, tool: Path, found: Differences) -> None:
         found.equal("code bytes of functions", (path.name, key), ours[key], theirs[key])
 
 
-def copies(path: Path, weight: Weight, tool: Path, found: Differences) -> int:
+def copies(path: Path, weight: Sizes, tool: Path, found: Differences) -> int:
     """Equal code, by our digests and by the text of the disassembly; how many have equal text and another digest."""
     ours: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for copy in weight.copies:

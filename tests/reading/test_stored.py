@@ -17,7 +17,7 @@ from spillscan.model import Kernel
 from spillscan.model.serialize import issue_json, kernel_json, text
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.instructions import Code
-from spillscan.reading.binary.size_accounting import weigh
+from spillscan.reading.binary.size_accounting import sizes_of
 from spillscan.reading.binary.window import DEFAULT
 from tests import reference
 from tests.conftest import FIXTURES, manifest, record, sized, stored
@@ -110,12 +110,12 @@ def _of_binary(file: str, build: Build) -> dict[str, Any]:
             code = Code(text_of)
             codes.append([code.instructions, code.sources])
     data = decompressed(Path(file).stem) if file.endswith(".zst") else Path(file).read_bytes()
-    weight = weigh(data, len(data), DEFAULT, copies=True)
-    sizes = sorted((*key, measure.stored, measure.plain) for key, measure in weight.sums.items())
+    found = sizes_of(data, len(data), DEFAULT, copies=True)
+    sizes = sorted((*key, measure.stored, measure.plain) for key, measure in found.sums.items())
     return {
         "live": digest(repr(lives)),
         "code": digest(repr(codes)),
-        "sizes": digest(repr((sizes, len(weight.copies)))),
+        "sizes": digest(repr((sizes, len(found.copies)))),
     }
 
 

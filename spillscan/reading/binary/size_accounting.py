@@ -90,7 +90,7 @@ class Copy:
 
 
 @dataclass(slots=True)
-class Weight:
+class Sizes:
     """Sizes of one file."""
 
     sums: dict[Key, Measure] = field(default_factory=dict)
@@ -114,36 +114,36 @@ class Weight:
         return sum(measure.plain for measure in self.sums.values())
 
 
-def weigh(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = True, copies: bool = False) -> Weight:
+def sizes_of(buffer: Buffer, stored_bytes: int, limits: Limits, *, symbols: bool = True, copies: bool = False) -> Sizes:
     """Sizes of a file that has ``stored_bytes`` on disk, possibly compressed. ``symbols``: also by function;
     ``copies``: also digests of the functions' code."""
-    window, weight = Window(buffer), Weight()
-    sizer = _Sizer(weight, symbols, copies)
+    window, sizes = Window(buffer), Sizes()
+    sizer = _Sizer(sizes, symbols, copies)
     place = Place(density=stored_bytes / max(window.size, 1))
 
     def members() -> Iterator[Member]:
         for found in containers.images(window, Budget(limits, window.size), place):
             if isinstance(found, Damage):
-                weight.damages.append(found)
+                sizes.damages.append(found)
             elif isinstance(found, Member):
                 yield found
 
     for file, group in groupby(members(), key=lambda member: member.file):
         sizer.add(file, group)
-    rest, host = stored_bytes - weight.stored_bytes, Key(section=HOST)
-    if host in weight.sums:  # rounding remainder
-        weight.add(host, rest, 0)
-    elif rest or not weight.sums:
-        plain = max(rest, window.size - weight.plain_bytes)
-        weight.add(Key(section=OTHER) if weight.sums else host, rest, plain)
-    return weight
+    rest, host = stored_bytes - sizes.stored_bytes, Key(section=HOST)
+    if host in sizes.sums:  # rounding remainder
+        sizes.add(host, rest, 0)
+    elif rest or not sizes.sums:
+        plain = max(rest, window.size - sizes.plain_bytes)
+        sizes.add(Key(section=OTHER) if sizes.sums else host, rest, plain)
+    return sizes
 
 
 class _Sizer:
-    """Adds the sizes of files to a weight."""
+    """Adds the sizes of files to a total."""
 
-    def __init__(self, weight: Weight, symbols: bool, copies: bool) -> None:
-        self._weight, self._symbols, self._copies = weight, symbols, copies
+    def __init__(self, sizes: Sizes, symbols: bool, copies: bool) -> None:
+        self._total, self._symbols, self._copies = sizes, symbols, copies
         self._pages = Pages()
 
     def add(self, file: Window, members: Iterable[Member]) -> None:
@@ -156,7 +156,7 @@ class _Sizer:
             try:
                 sums = self._sizes(member, name)
             except DamageError as error:
-                self._weight.damages.append(Damage(error, place))
+                self._total.damages.append(Damage(error, place))
                 sums = Counter({Key(member=name, section=DAMAGED): member.plain_bytes})
             parts.setdefault((raw.start, raw.end), (member.plain_bytes, sums))
             self._pages.leave(raw.buffer, raw.start)
@@ -172,9 +172,9 @@ class _Sizer:
                 reached += plain
                 share = int(reached * (stop - begin) * density) // total - given
                 given += share
-                self._weight.add(key, share, plain)
+                self._total.add(key, share, plain)
         if file.size > taken:
-            self._weight.add(Key(member=name, section=HOST), int((file.size - taken) * density), file.size - taken)
+            self._total.add(Key(member=name, section=HOST), int((file.size - taken) * density), file.size - taken)
 
     def _sizes(self, member: Member, name: str) -> Counter[Key]:
         """Unpacked bytes of a member."""
@@ -194,7 +194,7 @@ class _Sizer:
         for function in cubin.functions() if self._copies else ():
             key = whole._replace(symbol=function.symbol)
             digest, entry = cubin.digest_of(function), function.role == "entry"
-            self._weight.copies.append(Copy(key=key, digest=digest, entry=entry, code_bytes=function.code.size))
+            self._total.copies.append(Copy(key=key, digest=digest, entry=entry, code_bytes=function.code.size))
         return sums
 
 
