@@ -23,7 +23,6 @@ from spillscan.reading.machine.spillmap import TOP
 
 if TYPE_CHECKING:
     from spillscan.reading.binary.pressure import Pressure
-    from spillscan.reading.machine.liveness import Value
 
 Kind = Literal["copies", "inlined"]
 """Repeated instructions of one line; code inlined at one call."""
@@ -56,10 +55,10 @@ class Holding(NamedTuple):
 
 def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     """Groups of values that occupy many registers at the peak, largest gain first."""
-    row, values = code.values(local)
+    row, makers = code.makers(local)
     live = code.demand(local) or code.peak.registers
-    least = max(_LEAST, len(values) // _SHARE)
-    groups = _copies(code, values, live, tree), _inlined(code, row, values, live, tree)
+    least = max(_LEAST, len(makers) // _SHARE)
+    groups = _copies(code, makers, live, tree), _inlined(code, row, makers, live, tree)
     found = [each for each in groups if each is not None and each.registers >= least and each.fewer > 0]
     return sorted(found, key=lambda each: -min(each.fewer, each.registers))
 
@@ -74,13 +73,13 @@ def at_lines(groups: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> Holding | None:
-    """Results of repeated instructions of one line."""
+def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> Holding | None:
+    """Results of repeated instructions of one line. ``makers``: row of the instruction that makes each value."""
     rows: dict[tuple[SourceLine, str], Counter[int]] = defaultdict(Counter)
-    for value in values:
-        source = code.sources[value.row]
+    for row in makers:
+        source = code.sources[row]
         if source is not None:
-            rows[source, code.mnemonics[value.row]][value.row] += 1
+            rows[source, code.mnemonics[row]][row] += 1
     several = {key: its for key, its in rows.items() if len(its) >= _COPIES}
     if not several:
         return None
@@ -101,7 +100,7 @@ def _copies(code: Pressure, values: Sequence[Value], live: int, tree: Tree) -> H
     )
 
 
-def _inlined(code: Pressure, row: int, values: Sequence[Value], live: int, tree: Tree) -> Holding | None:
+def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: Tree) -> Holding | None:
     """Values of the code inlined at the call with the most of them. ``row``: the instruction with the peak."""
 
     def call_of(row: int) -> str:
@@ -114,8 +113,8 @@ def _inlined(code: Pressure, row: int, values: Sequence[Value], live: int, tree:
         return placed(source, tree).text
 
     inner: dict[str, Counter[str]] = defaultdict(Counter)
-    for value in values:
-        if (line := call_of(value.row)) and (source := code.sources[value.row]) is not None:
+    for each in makers:
+        if (line := call_of(each)) and (source := code.sources[each]) is not None:
             inner[line][f"{_base(source.file)}:{source.line}"] += 1
     if not inner:
         return None

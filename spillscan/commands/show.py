@@ -136,8 +136,6 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
             yield f"  {name}: {stored}, {count(other.loads, 'load')} ({count(other.load_bytes, 'byte')})"
     for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
         yield f"  {'by cost' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
-    for sentence in spillmap.sentences(local):
-        yield f"  {sentence}"
     slots = spillmap.slots(local)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:

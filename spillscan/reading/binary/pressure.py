@@ -8,7 +8,7 @@ from operator import add
 from typing import NamedTuple
 
 from spillscan.model.code import MOST_REGISTERS, LivePeak
-from spillscan.model.local import LocalTraffic, SourceLine
+from spillscan.model.local import LocalAccess, LocalTraffic, SourceLine
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.opcode_tables import table
@@ -20,11 +20,9 @@ from spillscan.reading.machine.liveness import (
     Effects,
     Graph,
     Live,
-    SlotAccess,
-    Value,
-    in_registers,
-    in_slots,
     live,
+    maker,
+    numbers,
 )
 
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
@@ -104,65 +102,52 @@ class Pressure(NamedTuple):
     def demand(self, local: LocalTraffic) -> int | None:
         """Maximum number of values live at once, in registers and in spill slots, which are live from a store to the
         last load: the registers that this order of instructions needs without spills. ``None`` if slots are unknown."""
-        slots = self._slots(local)
-        return None if slots is None else max(map(add, self.live.counts, slots.counts))
+        bits, waiting = self._waiting(local)
+        return max(map(add, self.live.counts, map(int.bit_count, waiting))) if bits else None
 
-    def values(self, local: LocalTraffic) -> tuple[int, list[Value]]:
-        """Row of the instruction with the most live values, and these values; without those in spill slots if slots are
-        unknown."""
-        slots, counts = self._slots(local), self.live.counts
-        counts = counts if slots is None else [*map(add, counts, slots.counts)]
+    def makers(self, local: LocalTraffic) -> tuple[int, list[int]]:
+        """Row of the instruction with the most live values, and rows of the instructions that make these values;
+        without those in spill slots if slots are unknown."""
+        bits, waiting = self._waiting(local)
+        counts = [*map(add, self.live.counts, map(int.bit_count, waiting))]
         row = counts.index(max(counts))
-        found = [*in_registers(self.live, self.effects, row, self._copies)]
-        if slots is not None:
-            found += in_slots(slots.at(row), slots.accesses, self.live, self.effects, row, self._copies)
-        return row, found
+        held = [(register, row) for register in numbers(self.live.sets[row])]
+        stored: dict[Word, tuple[int, int]] = {}
+        for access in local.accesses if bits else ():
+            at, words = access.address // INSTRUCTION, _words(access)
+            for word, register in zip(words, numbers(self.effects.read[at])[-len(words) :], strict=False):
+                if access.store and waiting[row] & bits.get(word, 0) and (at <= row or word not in stored):
+                    stored[word] = register, at
+        made = (maker(self.live, self.effects, *place, self._copies) for place in (*held, *stored.values()))
+        return row, [each for each in made if each is not None]
 
     def _copies(self, row: int) -> bool:
         return self.mnemonics[row] in _COPIES
 
-    def _slots(self, local: LocalTraffic) -> _Slots | None:
-        spills = [access for access in local.accesses if access.kind == "spill"]
+    def _waiting(self, local: LocalTraffic) -> tuple[Mapping[Word, int], Sequence[int]]:
+        """Bit of each word of a spill slot, and the words that hold a value at each instruction; none if slots are
+        unknown."""
+        spills, rows = [access for access in local.accesses if access.kind == "spill"], len(self.live.sets)
         if not spills or any(access.slot is None for access in spills):
-            return None
-        accesses = [
-            SlotAccess(
-                access.address // INSTRUCTION,
-                access.store,
-                tuple((access.part, access.slot + offset) for offset in range(0, access.bytes, REGISTER_BYTES)),
-            )
-            for access in spills
-            if access.slot is not None
-        ]
-        slots = sorted({slot for access in accesses for slot in access.slots})
-        bits = {slot: 1 << number for number, slot in enumerate(slots, 2)}
-        rows = len(self.live.sets)
+            return {}, [0] * rows
+        words = sorted({word for access in spills for word in _words(access)})
+        bits = {word: 1 << number for number, word in enumerate(words, 2)}  # bit 1 is the stack pointer's
         effects = Effects([0] * rows, [0] * rows, [False] * rows, [False] * rows)
-        for access, spill in zip(accesses, spills, strict=True):
-            for slot in access.slots:
-                (effects.written if access.store else effects.read)[access.row] |= bits[slot]
-            effects.guarded[access.row] |= spill.predicated and access.store
+        for access in spills:
+            row = access.address // INSTRUCTION
+            (effects.written if access.store else effects.read)[row] |= sum(bits[word] for word in _words(access))
+            effects.guarded[row] |= access.predicated and access.store
         columns = zip(live(effects, self.graph).sets, effects.read, effects.written, strict=True)
-        return _Slots(accesses, bits, [sets & ~(read | written) for sets, read, written in columns])
+        return bits, [slots & ~(read | written | 3) for slots, read, written in columns]  # else it is in a register
 
 
-class _Slots(NamedTuple):
-    """Spill slots of a function."""
+Word = tuple[int, int]
+"""Word of a spill slot: part of the function, and offset from the stack pointer."""
 
-    accesses: Sequence[SlotAccess]
-    bits: Mapping[tuple[int, int], int]
-    """Bit of each slot; none is that of the stack pointer, which is live at the end."""
-    sets: list[int]
-    """Live slots, by instruction, without those that it stores or loads: their values are in registers."""
 
-    @property
-    def counts(self) -> list[int]:
-        """Number of live slots, by instruction."""
-        return [(each >> 2).bit_count() for each in self.sets]
-
-    def at(self, row: int) -> Iterator[tuple[int, int]]:
-        """Slots that are live at an instruction."""
-        return (slot for slot, bit in self.bits.items() if self.sets[row] & bit)
+def _words(access: LocalAccess) -> list[Word]:
+    first = access.slot or 0
+    return [(access.part, first + offset) for offset in range(0, access.bytes, REGISTER_BYTES)]
 
 
 def pressures(cubin: Cubin, wanted: Callable[[Function], bool] = lambda _: True) -> Iterator[tuple[Function, Pressure]]:

@@ -1,5 +1,5 @@
 """Liveness of general registers at each instruction of a function: those that are read later, before they are
-overwritten; and the values in them and in spill slots, with the instruction that makes each.
+overwritten; and the instruction that makes the value in each.
 
 Standard backward dataflow over the function's blocks (Aho, Lam, Sethi, Ullman, "Compilers", 9.2.5); a call is an edge
 into its callee and back. A guarded definition may not be executed and ends no live range; nvdisasm (``-plr``) ends it
@@ -14,7 +14,7 @@ made by the other one. Code need not run in the order of its addresses: the resu
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from spillscan.reading.machine.loops import Line, depths
 
 INSTRUCTION = 16
 """Bytes per instruction; only encodings of 128 bits have register tables."""
-_STACK_POINTER = 1 << 1
+STACK_POINTER = 1
 
 
 class Effects(NamedTuple):
@@ -141,7 +141,7 @@ def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) 
     for number, way in enumerate(blocks.ways):
         for each in way:
             before[each].append(number)
-    into, out = [0] * len(wanted), [_STACK_POINTER if leaves else 0 for leaves in blocks.leaves]
+    into, out = [0] * len(wanted), [1 << STACK_POINTER if leaves else 0 for leaves in blocks.leaves]
     work, queued = list(range(len(wanted))), bytearray(b"\1") * len(wanted)
     while work:
         number = work.pop()
@@ -160,61 +160,14 @@ def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) 
     return out
 
 
-STACK_POINTER = 1
+def numbers(registers: int) -> list[int]:
+    """Registers of a set, ascending, without the stack pointer."""
+    return [each for each in range(registers.bit_length()) if registers >> each & 1 and each != STACK_POINTER]
 
 
-class Value(NamedTuple):
-    """Value in one register, or in one word of a spill slot."""
-
-    row: int
-    """Row of the instruction that makes it."""
-    spilled: bool
-    """Whether it is in a spill slot."""
-
-
-class SlotAccess(NamedTuple):
-    """Store or load of a spill slot."""
-
-    row: int
-    """Row of its instruction."""
-    store: bool
-    slots: tuple[tuple[int, int], ...]
-    """Words accessed: part of the function, and offset from the stack pointer."""
-
-
-def in_registers(live: Live, effects: Effects, row: int, copies: Callable[[int], bool]) -> Iterator[Value]:
-    """Values in registers at an instruction. ``copies``: whether an instruction only copies, or puts a constant in.
-    Registers that no known instruction writes are left out."""
-    for register in _numbers(live.sets[row]):
-        if register != STACK_POINTER and (made := _maker(live, effects, register, row, copies)) is not None:
-            yield Value(made, False)
-
-
-def in_slots(
-    live_slots: Iterable[tuple[int, int]],
-    accesses: Sequence[SlotAccess],
-    live: Live,
-    effects: Effects,
-    row: int,
-    copies: Callable[[int], bool],
-) -> Iterator[Value]:
-    """Values in slots at an instruction: those of the registers that were stored there last, by address."""
-    stores: dict[tuple[int, int], tuple[int, int]] = {}
-    for access in accesses:
-        if access.store:
-            data = [register for register in _numbers(effects.read[access.row]) if register != STACK_POINTER]
-            for slot, register in zip(access.slots, data[-len(access.slots) :], strict=False):
-                if access.row <= row or slot not in stores:
-                    stores[slot] = access.row, register
-    for slot in live_slots:
-        if slot in stores:
-            stored, register = stores[slot]
-            made = _maker(live, effects, register, stored, copies)
-            yield Value(stored if made is None else made, True)
-
-
-def _maker(live: Live, effects: Effects, register: int, row: int, copies: Callable[[int], bool]) -> int | None:
-    """Row of the instruction that makes a register's value; ``None`` if unknown."""
+def maker(live: Live, effects: Effects, register: int, row: int, copies: Callable[[int], bool]) -> int | None:
+    """Row of the instruction that makes the value of a register at an instruction; ``None`` if unknown. ``copies``:
+    whether an instruction only copies, or puts a constant in."""
     begin, end = live.range(register, row)
     writing = [at for at in range(begin, end) if effects.written[at] >> register & 1]
     if not writing:
@@ -222,7 +175,3 @@ def _maker(live: Live, effects: Effects, register: int, row: int, copies: Callab
     last = max((at for at in writing if at <= row), default=writing[0])
     further = (at for at in writing if at > row and not copies(at))
     return next(further, last) if copies(last) else last
-
-
-def _numbers(registers: int) -> list[int]:
-    return [register for register in range(registers.bit_length()) if registers >> register & 1]

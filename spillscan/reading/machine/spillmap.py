@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-
-from spillscan.output.nouns import count
 
 if TYPE_CHECKING:  # not loaded to read logs
     from spillscan.model.code import SassStats
@@ -72,21 +69,6 @@ def registers_of(registers: int | None, code: SassStats) -> str:
     known = [str(each) for each in sorted(each for each in given if each is not None)]
     then = ", ".join(known + ["an unknown number"] * (not given or None in given))
     return f"{registers} registers at launch, then {then} (setmaxnreg)"
-
-
-def sentences(local: LocalTraffic) -> Iterator[str]:
-    """Spills per depth, line and direction, worst first: ``48 spill loads at depth 2, gemm.cu:118``."""
-    counts: Counter[tuple[int, bool, str]] = Counter()
-    for group, number in local.kept or ():
-        if group.kind == "spill":
-            counts[-1 if group.depth is None else group.depth, group.store, ""] += number
-    for access in local.accesses:
-        if access.kind == "spill":
-            depth = -1 if access.depth is None else access.depth
-            counts[depth, access.store, where(access.source)] += 1
-    for (depth, store, place), number in sorted(counts.items(), key=lambda item: (-item[0][0], -item[1], item[0][1:])):
-        nesting = f"at depth {depth}" if depth >= 0 else "at unknown depth"
-        yield f"{count(number, 'spill store' if store else 'spill load')} {nesting}" + (f", {place}" if place else "")
 
 
 TOP = 3

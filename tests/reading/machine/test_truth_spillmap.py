@@ -1,4 +1,4 @@
-"""The spill map in words: slots, sentences, culprits and shares; one fact a row. Typed by hand."""
+"""The spill map in words: slots, culprits and shares; one fact a row. Typed by hand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spillscan.model.local import Group, LocalAccess, LocalTraffic, SourceLine
-from spillscan.reading.machine.spillmap import Culprit, culprits, sentences, share_text, slots, where
+from spillscan.model.local import LocalAccess, LocalTraffic, SourceLine
+from spillscan.reading.machine.spillmap import Culprit, culprits, share_text, slots, where
 
 MAIN = SourceLine(file="src/main.cu", line=9)
 INNER = SourceLine(file="C:\\lib\\gemm.cuh", line=118, inlined_at=MAIN)
@@ -58,37 +58,6 @@ def access(address: int, slot: int | None = 0, *, store: bool = False, **more: A
 def test_slots(accesses: list[LocalAccess], expected: list[tuple[str, int, int, int]], why: str) -> None:
     found = slots(LocalTraffic(accesses=accesses))
     assert [(each.name, len(each.stores), len(each.loads), each.depth) for each in found] == expected, why
-
-
-@pytest.mark.parametrize(
-    ("accesses", "expected"),
-    [
-        ([], []),
-        ([access(0, kind="array")], []),
-        ([access(0)], ["1 spill load at depth 0"]),
-        ([access(0, store=True), access(16, store=True)], ["2 spill stores at depth 0"]),
-        ([access(0, depth=None)], ["1 spill load at unknown depth"]),
-        ([access(0), access(16, depth=2)], ["1 spill load at depth 2", "1 spill load at depth 0"]),
-        ([access(0), access(16, store=True)], ["1 spill load at depth 0", "1 spill store at depth 0"]),
-        (
-            [access(0), access(16, store=True), access(32, store=True)],
-            ["2 spill stores at depth 0", "1 spill load at depth 0"],
-        ),
-        ([access(0, source=INNER)], ["1 spill load at depth 0, gemm.cuh:118, inlined at main.cu:9"]),
-        (
-            [access(0, source=MAIN), access(16), access(32, source=MAIN)],
-            ["2 spill loads at depth 0, main.cu:9", "1 spill load at depth 0"],
-        ),
-    ],
-)
-def test_sentences(accesses: list[LocalAccess], expected: list[str]) -> None:
-    assert list(sentences(LocalTraffic(accesses=accesses))) == expected
-
-
-def test_sentences_of_what_a_snapshot_keeps() -> None:
-    kept = ((Group("spill", True, 4, 1, False), 2), (Group("spill", False, 8, None, False), 1))
-    kept += ((Group("array", False, 4, 0, False), 9), (Group("spill", True, 8, 1, False), 3))
-    assert list(sentences(LocalTraffic(kept=kept))) == ["5 spill stores at depth 1", "1 spill load at unknown depth"]
 
 
 def test_culprits_add_up_where_they_were_inlined() -> None:
