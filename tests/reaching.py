@@ -55,18 +55,28 @@ class Reached:
                     self._tests[path][line].append(test)
 
     def nearest(self, path: str, line: int, seconds: float) -> list[str]:
-        """Tests of a line that take at most so long: one for each way through the line's function, then those that
-        reach what none before them does, anywhere, then the others. Each time those of the module's own file and folder
-        first, of each function the most particular, then the second of each.
+        """Tests of a line that take at most so long; if there are few, tests of its function and module, too."""
+        tests = self._tests.get(path, {})
+        found: list[str] = []
+        left = seconds
+        for lines in _around(path, line):
+            if found and left < seconds / 4:
+                break
+            wider = {test for at in lines for test in tests.get(at, ())}.difference(found)
+            for test in self._in_order(path, line, wider):
+                if self._seconds[test] <= left and test not in found:
+                    left -= self._seconds[test]
+                    found.append(test)
+        return found
+
+    def _in_order(self, path: str, line: int, tests: Collection[str]) -> Iterator[str]:
+        """One for each way through the line's function, then those that reach what none before them does, anywhere,
+        then the others. Each time those of the module's own file and folder first, of each function the most
+        particular, then the second of each.
 
         Tests that start processes for the module take turns with them.
         """
-        tests = self._tests.get(path, {})
-        around = ({test for at in lines for test in tests.get(at, ())} for lines in _around(path, line))
-        mine = sorted(
-            next(filter(None, around), ()),
-            key=lambda test: (len(self._lines[test]), test),
-        )
+        mine = sorted(tests, key=lambda test: (len(self._lines[test]), test))
         rank: Counter[str] = Counter()
         order: dict[str, int] = {}
         for test in mine:
@@ -78,12 +88,7 @@ class Reached:
         others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
         mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
         mine.sort(key=lambda test: self._seconds[test] > _DEAR_SECONDS)  # one must not cost twenty
-        found = []
-        for test in dict.fromkeys((*self._one_per_way(path, line, mine), *self._reaching_more(mine), *mine)):
-            if self._seconds[test] <= seconds:
-                seconds -= self._seconds[test]
-                found.append(test)
-        return found
+        yield from dict.fromkeys((*self._one_per_way(path, line, mine), *self._reaching_more(mine), *mine))
 
     def _reaching_more(self, tests: Sequence[str]) -> Iterator[str]:
         """Those of ``tests`` that reach a line that none before them reaches."""
