@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spillscan.judging.baseline.file import (
-    FORMAT,
-    Baseline,
-    Copy,
-    Entry,
-    Header,
-    Launched,
-    parse,
-    text_of,
-)
+from spillscan.judging.baseline.file import FORMAT, Baseline, Copy, Entry, Header, Launched, parse, text_of
 from spillscan.output.errors import UsageError
 
 VALUES = st.dictionaries(st.sampled_from(["stores", "loads", "depth-1"]), st.integers(0, 2**40))
@@ -53,43 +44,29 @@ def test_it_reads_back(listed: list[Entry]) -> None:
     assert text == text_of(Baseline(entries=dict(reversed(entries.items())), header=header))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "b:1: not a baseline line: "),
-        ("x\n", "b:1: not a baseline line: "),
-        ("version: 1\nkernels: {}\n", "b has an older baseline format; `spillscan baseline write BUILD -o "),
-        ("# ours\nversion: 1\n", "b has an older baseline format; "),
-        ('{"format":"spillscan-baseline 9"}\n', "b:1: format 'spillscan-baseline 9'; this spillscan reads "),
-        (
-            f"{HEADER}<<<<<<< ours\n{LINE}",
-            "b:2: unresolved merge conflict; keep the lines you want from each side",
-        ),
-        (f"{HEADER}{LINE}=======\n{LINE}", "b:3: unresolved merge conflict; "),
-        (f"{HEADER}{LINE}{LINE}", "b:3: k appears twice; delete one of the lines"),
-        (f"{HEADER}{LINE}[]\n", "b:3: not a baseline line: Expected 'object', got 'array'"),
-        (
-            HEADER + LINE.replace('"name"', '"nmae"'),
-            "b:2: not a baseline line: Object contains unknown field 'nmae'",
-        ),
-        (
-            HEADER + '{"symbol":"k","arch":"sm_80"}\n',
-            "b:2: not a baseline line: Object missing required field 'name'",
-        ),
-        (HEADER + '{"symbol":"","name":"k"}\n', "b:2: not a baseline line: Expected 'str' of length >= 1"),
-        (
-            HEADER + '{"symbol":"k","name":"k","copies":[{"registers":-1}]}\n',
-            "b:2: not a baseline line: Expected",
-        ),
-        (
-            HEADER + '{"symbol":"k","name":"k","copies":[{"regs":1}]}\n',
-            "b:2: not a baseline line: Object contains",
-        ),
-        (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":0}}\n', "b:2: not a baseline line: "),
-        (HEADER + '{"symbol":"k","name":"k","copies":[]}\n', "b:2: not a baseline line: Expected"),
-        (HEADER + "[" * 100_000 + "\n", "b:2: "),
-    ],
-)
+NO_LINE = "b:2: not a baseline line: "
+MISTAKES = [
+    ("", "b:1: not a baseline line: "),
+    ("x\n", "b:1: not a baseline line: "),
+    ("version: 1\nkernels: {}\n", "b has an older baseline format; `spillscan baseline write BUILD -o "),
+    ("# ours\nversion: 1\n", "b has an older baseline format; "),
+    ('{"format":"spillscan-baseline 9"}\n', "b:1: format 'spillscan-baseline 9'; this spillscan reads "),
+    (f"{HEADER}<<<<<<< ours\n{LINE}", "b:2: unresolved merge conflict; keep the lines you want from each side"),
+    (f"{HEADER}{LINE}=======\n{LINE}", "b:3: unresolved merge conflict; "),
+    (f"{HEADER}{LINE}{LINE}", "b:3: k appears twice; delete one of the lines"),
+    (f"{HEADER}{LINE}[]\n", "b:3: not a baseline line: Expected 'object', got 'array'"),
+    (HEADER + LINE.replace('"name"', '"nmae"'), f"{NO_LINE}Object contains unknown field 'nmae'"),
+    (HEADER + '{"symbol":"k","arch":"sm_80"}\n', f"{NO_LINE}Object missing required field 'name'"),
+    (HEADER + '{"symbol":"","name":"k"}\n', f"{NO_LINE}Expected 'str' of length >= 1"),
+    (HEADER + '{"symbol":"k","name":"k","copies":[{"registers":-1}]}\n', f"{NO_LINE}Expected"),
+    (HEADER + '{"symbol":"k","name":"k","copies":[{"regs":1}]}\n', f"{NO_LINE}Object contains"),
+    (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":0}}\n', NO_LINE),
+    (HEADER + '{"symbol":"k","name":"k","copies":[]}\n', f"{NO_LINE}Expected"),
+    (HEADER + "[" * 100_000 + "\n", "b:2: "),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
 def test_mistakes(text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse(text, "b")

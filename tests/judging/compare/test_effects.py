@@ -24,7 +24,6 @@ from spillscan.model import (
     Kernel,
     KernelKey,
     Launch,
-    LaunchBounds,
     Usage,
     at_least,
 )
@@ -250,32 +249,6 @@ def kernel(symbol: str = "k", arch: str | None = "sm_80", final: bool | None = N
     return Kernel(key=KernelKey(symbol=symbol, arch=arch), role="entry", usage=Usage(**known), final=final)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("why", "before", "after", "bounds", "arch", "expected"),
-    [
-        ("64 registers for each thread that an SM holds", 48, 49, None, "sm_75", "note"),
-        ("the same on twice the threads", 48, 49, None, "sm_80", "warning"),
-        ("sizes that lose are beyond the bounds", 40, 41, 32, "sm_80", "note"),
-        ("of the sizes that the bounds allow some lose", 40, 41, 64, "sm_80", "warning"),
-        ("every size loses, bounds or not", 48, 100, 256, "sm_80", "error"),
-        ("bounds that no device has say nothing", 40, 41, 1 << 30, "sm_80", "warning"),
-        ("an arch that no table has", 24, 25, None, "sm_999", "error"),
-    ],
-)
-def test_registers_over_block_sizes(
-    why: str, before: int, after: int, bounds: int | None, arch: str, expected: str
-) -> None:
-    sides = [
-        replace(
-            kernel(registers=registers, arch=arch),
-            launch_bounds=None if bounds is None else LaunchBounds(max_threads=bounds),
-        )
-        for registers in (before, after)
-    ]
-    found = regressions(diff(*(Build(kernels=(side,)) for side in sides)))
-    assert {each.rule: each.severity for each in found} == {"register-growth": expected}, why
-
-
 def test_devices_are_those_asked_for() -> None:
     before, after = kernel(registers=40), kernel(registers=48)
     launches = LaunchMap((parse_launch("k=768"),))
@@ -340,17 +313,3 @@ def test_shared_memory_before_the_link_is_another_value(shared: int | None) -> N
         assert "shared_bytes" in {name for name, _, _ in change.unknown}
     assert metrics_of(kernel(registers=24))["shared_bytes"] == 0
     assert metrics_of(unlinked)["shared_bytes"] == shared
-
-
-def test_relocatable_registers_are_another_value() -> None:
-    found = comparison(
-        Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=True, registers=254),))
-    )
-    assert found.changes == ()
-    assert found.unsettled[0].unknown == (("registers", None, 254), ("shared_bytes", None, 0))
-    ((_, reason),) = undecided_changes(found.unsettled, "error")
-    assert "relocatable" in reason
-    both = Build(kernels=(kernel(final=False, registers=24),)), Build(kernels=(kernel(final=False, registers=40),))
-    assert [finding.rule for finding in regressions(diff(*both, LaunchMap((parse_launch("k=256"),))))] == [
-        "register-growth"
-    ]

@@ -44,10 +44,11 @@ _TYPES: dict[str, Any] = {
 def kernel(fields: dict[str, Any]) -> Kernel:
     """The kernel of a row."""
     known = {"role": "entry", "usage": {}, **fields}
+    key = KernelKey(symbol="k", arch=known.pop("arch", "sm_80"))
     if "sass" in known:
         known["sass"] = sass(**known["sass"])
     made = {name: msgspec.convert(value, _TYPES[name]) if name in _TYPES else value for name, value in known.items()}
-    return Kernel(key=KernelKey(symbol="k", arch="sm_80"), **made)
+    return Kernel(key=key, **made)
 
 
 class Same(NamedTuple):
