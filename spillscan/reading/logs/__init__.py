@@ -4,11 +4,12 @@
 returns. All other modules see clean lines; at the end, ``clean`` maps them back to lines of the file.
 
 ptxas writes ``Compiling entry function`` (names kernel and arch), ``Function properties`` with its stack line (one
-write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. ``writer`` follows one
-writer's messages; its kernels are ``waiting`` for their registers lines, and ``doubts`` and ``records`` settle them at
-the end. If one kernel is open, the registers line belongs to it. If several are open, the lines are kept until there
-are as many as waiting kernels: each kernel may own any line after its stack line whose fields fit (``waiting``). Values
-on which all possible owners agree are certain. All others are unknown and the kernel is ambiguous.
+write, names the function), then ``Used N registers`` and ``Compile time``, which name nothing. A line is made clean
+(``clean``), taken with its neighbours (``blocks``) or alone (``parsing``) as a message, and fed to its ``writer``. Its
+``kernels`` wait for their registers lines, and ``finish`` settles them at the end. If one kernel is open, the registers
+line belongs to it. If several are open, the lines are kept until there are as many as waiting kernels: each kernel may
+own any line after its stack line whose fields fit. Values on which all possible owners agree are certain. All others
+are unknown and the kernel is ambiguous. All other lines may announce ``steps`` or report ``failures``.
 
 A log is considered interleaved if a kernel begins while another is open, the arch changes without a new module line, or
 a compile time is separated from its registers line. Then compile times are dropped, and device functions of logs with

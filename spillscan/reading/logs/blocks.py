@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from spillscan.model import Kernel, KernelKey, Origin, Usage
 from spillscan.reading import grammar
-from spillscan.reading.logs.kernels import prints_constant_banks
+from spillscan.reading.logs.kernels import prints_constant_banks, with_stack
 from spillscan.reading.logs.messages import CompileTime, EntryLine, Message, Properties, Stack, Used
 from spillscan.reading.logs.parsing import ptxas_message
 from spillscan.reading.logs.steps import Step
@@ -93,12 +91,7 @@ class Blocks:
             return None
         if len(known) >= _MEMO_ENTRIES:
             known.clear()
-        usage = known[resources] = replace(
-            usage,
-            stack_bytes=stack.frame_bytes,
-            spill_store_bytes=stack.spill_store_bytes,
-            spill_load_bytes=stack.spill_load_bytes,
-        )
+        usage = known[resources] = with_stack(usage, stack)
         return usage
 
     def written(self, text: bytes, position: int) -> tuple[int, Sequence[Message], str]:

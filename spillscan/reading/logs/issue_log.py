@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from spillscan.model import Hidden, Issue, Origin, Severity
-from spillscan.reading.logs.messages import Torn
+from spillscan.reading.logs.fragments import elided, head
 
 MOST_OF_A_CODE = 1000
 """Most issues kept per code; the rest is counted."""
@@ -85,21 +86,21 @@ class IssueLog:
         self.add("lost-lines", message, line, "error", hides=hides, symbol=symbol)
         self.mark_doubtful(line)
 
-    def add_pieces(self, message: Torn, line: int, *, at_beginning: bool) -> None:
-        """Add pieces of lines. At the beginning of the input, they were cut off with earlier lines."""
-        text = quoted(message.text)
-        if message.spilled:
-            self.add("unread-spill-warning", f"a spill warning is incomplete: {text}", line, "error")
+    def add_pieces(self, text: str, line: int, *, at_beginning: bool) -> None:
+        """Add a line with pieces of lines. At the beginning of the input, they were cut off with earlier lines."""
+        joined = len(head("ptxas").findall(text)) > 1
+        if "Registers are spilled" in text:
+            self.add("unread-spill-warning", f"a spill warning is incomplete: {quoted(text)}", line, "error")
             self.mark_doubtful(line)
-            if message.elided and not message.glued:
+            if elided(text) is not None and not joined:
                 return
-        if not message.of_tool:
-            self.add("unknown-line", f"metrics outside a report: {text}", line, "error", hides=ALL)
+        if "ptxas" not in text and "nvlink" not in text:
+            self.add("unknown-line", f"metrics outside a report: {quoted(text)}", line, "error", hides=ALL)
             (self._missing if at_beginning else self._damaged).append(line)
-        elif at_beginning and not message.glued:
-            self.add_missing(f"incomplete line: {text}", line)
+        elif at_beginning and not joined:
+            self.add_missing(f"incomplete line: {quoted(text)}", line)
         else:
-            self.add_damage(f"incomplete line: {text}", line)
+            self.add_damage(f"incomplete line: {quoted(text)}", line)
 
     def mark_doubtful(self, line: int) -> None:
         """Record that lines are missing around ``line`` and already reported."""
@@ -110,9 +111,9 @@ class IssueLog:
         """Whether no required line is missing or damaged."""
         return not (self._damaged or self._missing)
 
-    def doubts(self, *, interleaved: bool) -> Doubts:
+    def doubts(self, *, interleaved: bool) -> list[int]:
         """Lines in doubt. If several writers interleave, a lost line may belong to any of them."""
-        return Doubts(sorted(self._damaged + (self._missing if interleaved else [])))
+        return sorted(self._damaged + (self._missing if interleaved else []))
 
     def issues(self) -> list[Issue]:
         """Issues, in order of first occurrence."""
@@ -126,15 +127,7 @@ class IssueLog:
         ]
 
 
-class Doubts:
-    """Set of lines around which nothing is certain."""
-
-    def __init__(self, lines: list[int]) -> None:
-        self._lines = lines
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
-
-    def __contains__(self, line: int) -> bool:
-        at = bisect_left(self._lines, line - NEIGHBOURHOOD_LINES)
-        return at < len(self._lines) and self._lines[at] <= line + NEIGHBOURHOOD_LINES
+def are_near(lines: Sequence[int], line: int) -> bool:
+    """Whether ``line`` is near one of ``lines``, which are sorted."""
+    at = bisect_left(lines, line - NEIGHBOURHOOD_LINES)
+    return at < len(lines) and lines[at] <= line + NEIGHBOURHOOD_LINES

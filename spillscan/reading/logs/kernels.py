@@ -1,31 +1,41 @@
-"""Kernels with incomplete records, and the ptxas runs that print them."""
+"""Kernels with incomplete records, the ptxas runs that print them, and kernels that wait for their registers lines.
+
+``Used N registers`` names no kernel. If several compilers report at once, each kernel may own any line that follows its
+stack line and whose fields fit; only values on which all of these agree are certain.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.model import Kernel, Role, Usage
-from spillscan.reading.logs.messages import Note, Stack
+from spillscan.model import Advisory, Kernel, Role, Usage, agreement
+from spillscan.reading.logs.messages import Note, Stack, Used
 from spillscan.reading.logs.steps import Step
 
 _ARCH = re.compile(r"sm_(\d+)[af]?")
-_CALLEES_FIRST = re.compile(r"sm_[12]\d|sm_30")
 _OLD_BANKS = frozenset({1, 14, 16})
 """Constant banks used only by code for these old archs."""
 
 
 @lru_cache(maxsize=1 << 10)
+def _number(arch: str | None) -> int | None:
+    """90 of ``sm_90a``; ``None`` if unknown."""
+    match = _ARCH.fullmatch(arch or "")
+    return int(match[1]) if match else None
+
+
 def prints_constant_banks(arch: str | None) -> bool | None:
     """Whether ptxas prints ``cmem`` for ``arch``: up to sm_89 always, from sm_90 on never (measured, 11.7 to 13.5)."""
-    match = _ARCH.fullmatch(arch or "")
-    return int(match[1]) < 90 if match else None
+    number = _number(arch)
+    return None if number is None else number < 90
 
 
 def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()) -> bool:
@@ -33,18 +43,14 @@ def callees_first(arch: str | None, banks: Iterable[tuple[int, int]] | None = ()
 
     If so, a registers line after a callee's properties may belong to any earlier kernel.
     """
-    old = _of_old_arch(arch)
-    return old if not banks else old or not _OLD_BANKS.isdisjoint(bank for bank, _ in banks)
-
-
-@lru_cache(maxsize=1 << 10)
-def _of_old_arch(arch: str | None) -> bool:
-    return _CALLEES_FIRST.fullmatch(arch or "") is not None
+    number = _number(arch)
+    return (number is not None and number <= 30) or not _OLD_BANKS.isdisjoint(bank for bank, _ in banks or ())
 
 
 def without_stack_lines(arch: str | None) -> bool:
     """Whether ptxas prints no stack lines for ``arch``."""
-    return re.fullmatch(r"sm_1\d", arch or "") is not None
+    number = _number(arch)
+    return number is not None and number < 20
 
 
 Feature = Literal["arch", "indent", "name", "stack"]
@@ -84,6 +90,8 @@ class Run(Struct, eq=False):
     step: Step
     """Build step that printed them."""
     kernels: list[Kernel]
+    noted: bool = False
+    """Whether advisories name one of them."""
 
     @property
     def line(self) -> int:
@@ -125,6 +133,8 @@ class PendingKernel(Struct, eq=False):
     """Why it is ambiguous; empty if it is not."""
     lacks: frozenset[Feature] = frozenset()
     """Features without which it is in doubt, if other kernels of the log have them."""
+    noted: bool = False
+    """Whether advisories name it."""
     crossed: bool = False
     """Whether properties of a function stand between the stack and registers lines of another kernel: its own or, if it
     is a function, these."""
@@ -144,7 +154,7 @@ class PendingKernel(Struct, eq=False):
         """Values of its registers and stack lines; a stack in doubt is left out."""
         if self.stack is None or self.stack_in_doubt:
             return self.usage
-        return _of_stack(self.stack) if self.usage is NO_USAGE else _with_stack(self.usage, self.stack)
+        return with_stack(self.usage, self.stack)
 
     @property
     def spills(self) -> tuple[int, int] | None:
@@ -154,13 +164,27 @@ class PendingKernel(Struct, eq=False):
         return self.usage.spills if self.stack is None or self.stack_in_doubt else self.stack.spills
 
 
+class Nameless(Struct):
+    """One record without a kernel's name."""
+
+    kernel: PendingKernel
+    text: str
+    """First line of the record."""
+    message: int
+    """Position among the writer's messages."""
+
+
 class Report(Struct):
     """One writer's report so far: its kernels and device functions, and facts about its lines."""
 
+    input: str
+    """Name of the input, as given by the user."""
     runs: list[Run] = field(default_factory=list)
     """Kernels with consecutive lines."""
     pending: list[PendingKernel] = field(default_factory=list)
     """All other kernels and functions with all their lines."""
+    nameless: list[Nameless] = field(default_factory=list)
+    """Values that no line assigns to a kernel."""
     messages: int = 0
     """Number of compiler and linker messages."""
     entries: int = 0
@@ -180,6 +204,21 @@ class Report(Struct):
     overlapped: bool = False
     """Whether a kernel began while another was open."""
 
+    unended: bool = False
+    """The last line has no end, so callees of the last kernel may be missing."""
+    units_in_doubt: bool = False
+    """Unbuffered steps overlap: the objects of their kernels are in doubt."""
+    device_link: bool = False
+    """Device code is linked; at the end, also that the report has code that may be part of that link."""
+    archs_in_doubt: bool = False
+    """Kernels of several archs interleave: the arch of a device function is unknown."""
+    linked: frozenset[str] = frozenset()
+    """Symbols that the linker reports, if output is interleaved: their code is relocatable."""
+    doubts: Sequence[int] = ()
+    """Lines around which nothing is certain."""
+    advisories: Mapping[int, tuple[Advisory, ...]] = {}
+    """Advisories that name a kernel, by its first line."""
+
     @property
     def every(self) -> Iterator[Run | PendingKernel]:
         """All parts of the report."""
@@ -191,8 +230,8 @@ def first_line(kernel: Kernel) -> int:
     return kernel.origins[0].line or 0
 
 
-@lru_cache(maxsize=4096)
-def _with_stack(usage: Usage, stack: Stack) -> Usage:
+@lru_cache(maxsize=1 << 16)
+def with_stack(usage: Usage, stack: Stack) -> Usage:
     """``usage`` with the values of ``stack``; equal values share one record."""
     return replace(
         usage,
@@ -202,7 +241,106 @@ def _with_stack(usage: Usage, stack: Stack) -> Usage:
     )
 
 
-@lru_cache(maxsize=4096)
-def _of_stack(stack: Stack) -> Usage:
-    """Usage of a device function, which has no registers line."""
-    return _with_stack(NO_USAGE, stack)
+# ---- kernels that wait ----------------------------------------------------------------------------------------
+
+MOST_WAITING = 64
+"""Kernels that may wait at once."""
+
+
+class Waiting:
+    """Kernels that wait, in log order, and registers lines that may belong to several of them."""
+
+    def __init__(self) -> None:
+        self.kernels: list[PendingKernel] = []
+        self.uses: list[Usage] = []
+        self.without_abi = False
+        """Whether a module has no ABI, hence no stack lines."""
+
+    def begin(self, kernel: PendingKernel) -> None:
+        """Add a kernel whose first line was read."""
+        kernel.first_use = len(self.uses)
+        self.kernels.append(kernel)
+
+    def of_stack(self, symbol: str, stack: Stack) -> PendingKernel | None:
+        """The kernel of that name to which the stack line is given; ``None`` if none waits for one."""
+        namesakes = [each for each in self.kernels if each.symbol == symbol]
+        unread = [each for each in namesakes if each.stack is None]
+        if not unread:
+            return None
+        if len(namesakes) > 1 and (
+            any(each.stack_in_doubt for each in namesakes) or len({each.identity for each in unread}) > 1
+        ):
+            for each in unread:
+                each.stack_in_doubt = True
+        kernel = unread[0]
+        kernel.stack = stack
+        if not kernel.stack_in_doubt:
+            kernel.first_use = len(self.uses)
+        return kernel
+
+    def owners(self, used: Used) -> list[PendingKernel]:
+        """At most two of the kernels that may own a registers line."""
+        if len(self.kernels) == 1 and not self.uses:
+            (kernel,) = self.kernels  # even if its stack line or constant banks are missing
+            banks_cut = used.usage.constant_bytes is None and prints_constant_banks(kernel.arch)
+            return self.kernels[:] if used.cut or banks_cut or _fits(kernel, used.usage) else []
+        return list(islice((each for each in self.kernels if self._may_own(each, used.usage)), 2))
+
+    def _may_own(self, kernel: PendingKernel, usage: Usage) -> bool:
+        if kernel.stack is None:
+            return self.without_abi or kernel.stack_in_doubt
+        return _fits(kernel, usage)
+
+    def ready(self) -> list[PendingKernel]:
+        """Kernels whose registers lines may have been printed."""
+        return [each for each in self.kernels if each.stack or each.stack_in_doubt or self.without_abi]
+
+    def end(self, kernels: list[PendingKernel]) -> None:
+        """End the wait of ``kernels``, to which all registers lines so far belong."""
+        ended = set(map(id, kernels))
+        self.kernels, self.uses = [each for each in self.kernels if id(each) not in ended], []
+        for each in self.kernels:
+            each.first_use = 0
+
+
+def _fits(kernel: PendingKernel, usage: Usage) -> bool:
+    """Whether stack size and constant banks of ``usage`` fit the kernel.
+
+    Measured on all fixtures: a cumulative stack is never below the kernel's own frame, and only the arch decides
+    whether constant banks are printed.
+    """
+    prints_banks = prints_constant_banks(kernel.arch)
+    if prints_banks is not None and prints_banks != (usage.constant_bytes is not None):
+        return False
+    cumulative = usage.cumulative_stack_bytes
+    if cumulative is None or kernel.stack is None or kernel.stack_in_doubt:
+        return True
+    return kernel.stack.frame_bytes <= cumulative
+
+
+def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage]) -> None:
+    """Give each kernel the values on which all its possible registers lines agree, and a reason if any differ."""
+    if len({each.identity for each in kernels}) == 1:  # indistinguishable
+        for kernel, usage in zip(kernels, uses, strict=True):
+            kernel.usage = usage
+        return
+    known = {usage: usage for usage in uses}  # equal lines share one record, so that they are compared by identity
+    alike = [known[usage] for usage in uses]
+    candidates = [
+        list({id(usage): usage for usage in alike[each.first_use :] if _fits(each, usage)}.values()) for each in kernels
+    ]
+    sure = Counter(options[0] for options in candidates if len(options) == 1)
+    if not all(candidates) or sure - Counter(uses):
+        for kernel in kernels:  # a contradiction, so nothing derived from these lines is reliable
+            kernel.reasons += ("interleaved output: no order of its lines fits",)
+        return
+    for kernel, options in zip(kernels, candidates, strict=True):
+        kernel.usage = agreement(options)
+        if len(options) > 1:
+            kernel.reasons += (_several(options),)
+
+
+def _several(options: Sequence[Usage]) -> str:
+    registers = sorted({usage.registers for usage in options if usage.registers is not None})
+    shown = ", ".join(map(str, registers[:4])) + (", …" if len(registers) > 4 else "")
+    return f"interleaved output: the register count is one of {shown}"

@@ -20,26 +20,22 @@ class LinkLines:
         self.records: list[LinkRecord] = []
         self.symbols: set[str] = set()
         """All symbols that nvlink names."""
-        self._named: LinkProperties | None = None
+        self.named: LinkProperties | None = None
+        """Properties whose registers line was not read."""
         self._line = 0
         self._missing = False  # whether a registers line is missing, unless the next one is it
 
-    @property
-    def awaited(self) -> bool:
-        """Whether properties were read and their registers line was not."""
-        return self._named is not None
-
     def properties(self, message: LinkProperties, line: int) -> None:
         """Record a kernel's name."""
-        if self._named is not None:
+        if self.named is not None:
             self.interrupt()
             self._missing = True
-        self._named, self._line = message, line
+        self.named, self._line = message, line
         self.symbols.add(message.symbol)
 
     def used(self, message: LinkUsed, line: int, text: str) -> None:
         """Record the kernel's values, read from ``text``."""
-        named, self._named = self._named, None
+        named, self.named = self.named, None
         missing, self._missing = self._missing, False
         if named is None or missing or message.cut:
             what = f"an nvlink line is incomplete or names no kernel: {quoted(text)}"
@@ -59,7 +55,7 @@ class LinkLines:
 
     def interrupt(self) -> None:
         """Report the missing registers line if something else follows the properties."""
-        if self._named is not None:
-            what = f"no 'Used N registers' line follows nvlink's properties of {self._named.symbol}"
-            self._issues.add("lost-lines", what, self._line, "error", hides=METRICS, symbol=self._named.symbol)
-            self._named = None
+        if self.named is not None:
+            what = f"no 'Used N registers' line follows nvlink's properties of {self.named.symbol}"
+            self._issues.add("lost-lines", what, self._line, "error", hides=METRICS, symbol=self.named.symbol)
+            self.named = None

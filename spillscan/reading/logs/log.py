@@ -81,10 +81,10 @@ class _Log:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._writers: dict[str, tuple[Writer, Steps]] = {}
+        self._writers: dict[str, Writer] = {}
         self._default = self._writer("")
-        self._latest = self._default[1]
-        """Steps of the writer that reported last."""
+        self._latest = self._default
+        """Writer that reported last."""
         self._line = 1
         """Next clean line. All lines here are clean lines; :meth:`Cleaner.placed` converts them at the end."""
         self._bytes = 0
@@ -113,8 +113,8 @@ class _Log:
         self._failures.begin(text)
         if b"\0" in text and (_WIDE in text or _UNWRITTEN in text):
             torn = "NUL bytes: the encoding changes inside the file, or a part of it was never written"
-            self._default[0].damaged(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
-        next_report = _NextReports(text, any(writer.awaits_stack for writer, _ in self._writers.values()))
+            self._default.issues.add_damage(torn, self._line + text.count(b"\n", 0, text.index(b"\0")))
+        next_report = _NextReports(text, any(writer.awaits_values for writer in self._writers.values()))
         seen, seen_line = 0, self._line  # text up to here is not a report and was searched for failures
         while position < size:
             reports_end = self._take_reports(text, position)
@@ -145,18 +145,14 @@ class _Log:
     def finish(self) -> Reading:
         """End the input and make its records."""
         reading = Reading(issues=self._issues)
-        overlapping = {who: steps.overlapping for who, (_, steps) in self._writers.items()}  # final: no output follows
-        self._gap.close(self._latest, self._line)
-        device_link = any(writer.linker.symbols or steps.device_link for writer, steps in self._writers.values())
-        for who, (writer, _) in self._writers.items():
-            writer.finish(
-                reading,
-                self._line - 1,
-                cut=self._cut if writer is self._default[0] else "",
-                unended=self._unended,
-                units_in_doubt=overlapping[who],
-                device_link=device_link,
-            )
+        writers = self._writers.values()
+        for writer in writers:
+            writer.report.units_in_doubt = writer.steps.overlapping  # of steps announced later, no output follows
+        self._gap.close(self._latest.steps, self._line)
+        device_link = any(writer.linker.symbols or writer.steps.device_link for writer in writers)
+        for writer in writers:
+            writer.report.unended, writer.report.device_link = self._unended, device_link
+            writer.finish(reading, self._line - 1, self._cut if writer is self._default else "")
         if len(self._writers) > 1:
             reading.kernels.sort(key=first_line)
         filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()
@@ -183,22 +179,22 @@ class _Log:
 
     def _unreported(self) -> Iterator[Issue]:
         """Report steps that compile device code but have no report in the log."""
-        reports = [len(writer.modules) for writer, _ in self._writers.values()]
+        reports = [len(writer.modules) for writer in self._writers.values()]
         if not any(reports):
             return
         alone, failed = sum(map(bool, reports)) == 1, self._failures.stems()
-        steps = [each for _, each in self._writers.values()]
-        asked = any(each.asks for each in steps)
-        silent = [pair for each in steps for pair in each.silent(asked=asked, alone=alone)]
-        silent = [(line, unit) for line, unit in silent if stem(unit) not in failed]
-        expected: dict[str, int] = {}
-        for each in steps:
-            for name, archs in each.reporting().items():
-                if name not in failed:
-                    expected[name] = max(archs, expected.get(name, 0))
+        steps = [writer.steps for writer in self._writers.values()]
+        asked = any(each.step.reports for one in steps for each in one.announced.values())
+        silent = [each for one in steps for each in one.silent(asked=asked, alone=alone)]
+        silent = [each for each in silent if stem(each.step.unit) not in failed]
+        expected: dict[str, int] = {}  # by name, as a command line may name an object by another path
+        for each in (announced for one in steps for announced in one.announced.values()):
+            name = stem(each.step.unit)
+            if each.step.reports is not False and name not in failed:
+                expected[name] = max(each.step.archs, expected.get(name, 0))
         reporting = sum(expected.values())
         if silent:
-            units = listed((unit for _, unit in silent[:3]), len(silent) - 3)
+            units = listed((each.step.unit for each in silent[:3]), len(silent) - 3)
             message = f"compiled without a ptxas report: {units}"
         elif sum(reports) < reporting:
             message = (
@@ -207,22 +203,21 @@ class _Log:
             )
         else:
             return
-        origin = Origin(input=self._name, line=silent[0][0] if silent else self._line - 1)
+        origin = Origin(input=self._name, line=silent[0].line if silent else self._line - 1)
         yield Issue(code="unreported-unit", message=message, severity="error", origin=origin)
 
     # ---- the two ways to parse a report ---------------------------------------------------------------------------
 
     def _take_reports(self, text: bytes, position: int) -> int:
         """Take regular reports from ``position`` on; return the position after them."""
-        writer, steps = self._default
-        first = self._line
+        writer, first = self._default, self._line
         if not text.startswith(_REPORT_HEAD, position):
             return position
         if self._gap and self._blocks.written(text, position)[1]:
-            self._gap.close(steps, first)
+            self._gap.close(writer.steps, first)
         while True:
-            if writer.idle and (found := self._blocks.kernels(text, position, self._line, steps.current)):
-                writer.kernels(found.records, steps.current)
+            if writer.idle and (found := self._blocks.kernels(text, position, self._line, writer.steps.current)):
+                writer.kernels(found.records)
                 self._line += found.lines
                 position = found.end
                 continue
@@ -230,11 +225,11 @@ class _Log:
             if not messages:
                 break
             for parsed in messages:
-                writer.feed(parsed, self._line, steps.current, line)
+                writer.feed(parsed, self._line, line)
                 self._line += 1
         if self._line > first:
-            steps.output()
-            self._latest = steps
+            writer.steps.output()
+            self._latest = writer
             self._recognised += self._line - first
         return position
 
@@ -242,7 +237,7 @@ class _Log:
         """Feed one line, which may be ``wrapped`` into the next. Returns its message; ``None`` if it is no report."""
         line = printed(raw)
         who, rest = split_prefix(line)
-        writer, steps = self._writer(who)
+        writer = self._writer(who)
         parsed = message(line) or (message(rest) if rest != line else None)
         if wrapped and isinstance(parsed, Used):
             parsed = replace(parsed, cut=True)
@@ -257,18 +252,16 @@ class _Log:
             self._gap.add(raw, 0, len(raw))
             return None
         if self._gap:
-            if isinstance(parsed, Stack) and writer.awaits_stack and self._gap.printed(who):
-                writer.interrupted()
-            if isinstance(parsed, LinkUsed) and writer.linker.awaited and self._gap.printed(who):
-                writer.linker.interrupt()
-            self._gap.close(steps, self._line)
-        steps.output(report=isinstance(parsed, _REPORTS))
-        self._latest = steps
+            if isinstance(parsed, Stack | LinkUsed) and writer.awaits_values and self._gap.printed(who):
+                writer.interrupt()
+            self._gap.close(writer.steps, self._line)
+        writer.steps.output(report=isinstance(parsed, _REPORTS))
+        self._latest = writer
         if isinstance(parsed, _NOT_UNDERSTOOD):
             self._unknown += 1
         else:
             self._recognised += 1
-        writer.feed(parsed, self._line, steps.current, line)
+        writer.feed(parsed, self._line, line)
         return parsed
 
     def _at_the_end(self, parsed: Message | None, line: str) -> Message | None:
@@ -280,7 +273,7 @@ class _Log:
             self._cut = line  # kernels follow, or the rest of the message
         if isinstance(parsed, Used) and " smem" not in line:  # the clause could follow
             parsed = replace(parsed, usage=replace(parsed.usage, shared_bytes=None))
-        if isinstance(parsed, Used) and (parsed.cut or self._default[0].timed):
+        if isinstance(parsed, Used) and (parsed.cut or self._default.report.compile_times):
             self._cut = line
             return replace(parsed, cut=True)
         return parsed
@@ -288,21 +281,21 @@ class _Log:
     # ---- text between reports -------------------------------------------------------------------------------------
 
     def _skip(self, text: bytes, start: int, end: int) -> None:
-        writer, steps = self._default
+        writer = self._default
         if end - start < (_SHORT_GAP_BYTES if writer.idle else WINDOW_BYTES):
             for number, line in enumerate(text[start:end].decode("utf-8", "replace").split("\n"), self._line):
                 if may_remain(line):
-                    writer.feed(Torn(line), number, steps.current, line)
+                    writer.feed(Torn(line), number, line)
         self._line += text.count(b"\n", start, end)
         if end == len(text) and not text.endswith(b"\n"):
             self._line += 1
         self._gap.add(text, start, end)
 
-    def _writer(self, who: str) -> tuple[Writer, Steps]:
-        pair = self._writers.get(who)
-        if pair is None:
-            pair = self._writers[who] = (Writer(self._name), Steps())
-        return pair
+    def _writer(self, who: str) -> Writer:
+        writer = self._writers.get(who)
+        if writer is None:
+            writer = self._writers[who] = Writer(self._name)
+        return writer
 
 
 class _Gap:

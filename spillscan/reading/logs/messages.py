@@ -5,20 +5,9 @@ A line that contains pieces of a report but is not a whole message is :class:`To
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 from msgspec import Struct
 
 from spillscan.model import Advisory, Usage
-from spillscan.reading import grammar
-from spillscan.reading.logs import fragments
-
-
-@cache
-def head(tool: str) -> re.Pattern[str]:
-    """Expression for the text that ``tool`` prints before a message; groups ``severity``, ``location``, ``code``."""
-    return re.compile(grammar.line_expression("_head", tool))
 
 
 class EntryLine(Struct, frozen=True):
@@ -113,26 +102,6 @@ class Torn(Struct, frozen=True):
 
     text: str
     """The whole line."""
-
-    @property
-    def spilled(self) -> bool:
-        """Whether the line is ptxas's warning of spills."""
-        return "Registers are spilled" in self.text
-
-    @property
-    def of_tool(self) -> bool:
-        """Whether the line names ptxas or nvlink."""
-        return any(tool in self.text for tool in ("ptxas", "nvlink"))
-
-    @property
-    def elided(self) -> bool:
-        """Whether a person elided the end of the line."""
-        return fragments.elided(self.text) is not None
-
-    @property
-    def glued(self) -> bool:
-        """Whether another message begins inside the line."""
-        return len(head("ptxas").findall(self.text)) > 1
 
 
 class LinkProperties(Struct, frozen=True):

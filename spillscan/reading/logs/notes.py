@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
-from spillscan.model import LOST_SETTING, Advisory, Kernel, Usage
+from spillscan.model import LOST_SETTING, Advisory, Usage
 from spillscan.reading.logs.issue_log import IssueLog
-from spillscan.reading.logs.kernels import PendingKernel, Report, Run, Section, first_line
+from spillscan.reading.logs.kernels import PendingKernel, Report, Section, first_line
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.messages import Note
 from spillscan.reading.logs.steps import NO_STEP
@@ -53,30 +54,36 @@ class Notes:
         Adds functions that only warnings name to ``report``, and reports notes without a kernel as issues.
         """
         self._settle_nameless(report)
-        named: dict[str, list[_Named]] = {symbol: [] for symbol in self._named}
-        for each in report.every if named else ():
-            for kernel in map(_of_record, each.kernels) if isinstance(each, Run) else (_of_pending(each),):
-                if kernel.symbol in named:
-                    named[kernel.symbol].append(kernel)
         attached: dict[int, tuple[Advisory, ...]] = {}
         without_size: set[str] = set()
-        for symbol, kernels in named.items():
-            kernels.sort()
-            ambiguous = report.interleaved and len({kernel.arch for kernel in kernels if kernel.arch}) > 1
+        for symbol, kernels in self._named_kernels(report).items():
             given, rest = _given(self._named[symbol], kernels, counted=not report.interleaved)
             if kernels or symbol in linker.symbols:
                 dynamic = [note.advisory for note, _ in rest if note.advisory.kind == "dynamic_stack"]
                 rest = [each for each in rest if each[0].advisory.kind != "dynamic_stack"]
                 without_size |= {symbol} if dynamic else set()
-                for kernel in kernels:
-                    given[kernel.line] = given.get(kernel.line, []) + dynamic
-            if not ambiguous:
+                given = {line: advisories + dynamic for line, advisories in given.items()}
+            if not (report.interleaved and len({kernel.arch for kernel in kernels if kernel.arch}) > 1):
                 attached |= {line: tuple(dict.fromkeys(advisories)) for line, advisories in given.items() if advisories}
             for only_warned, advisories in self._without_record(symbol, rest, {kernel.spills for kernel in kernels}):
                 report.pending.append(only_warned)
                 attached[only_warned.line] = advisories
         linker.forget_stacks(without_size)
         return attached
+
+    def _named_kernels(self, report: Report) -> dict[str, list[_Named]]:
+        """Kernels and functions that notes name, in line order."""
+        named: dict[str, list[_Named]] = {symbol: [] for symbol in self._named}
+        for run in report.runs if named else ():
+            for kernel in run.kernels:
+                if kernel.key.symbol in named:
+                    named[kernel.key.symbol].append(_Named(first_line(kernel), kernel.key.arch, kernel.usage.spills))
+                    run.noted = True
+        for each in report.pending:
+            if each.symbol in named:
+                named[each.symbol].append(_Named(each.line, each.arch, each.all_values.spills))
+                each.noted = True
+        return {symbol: sorted(kernels, key=itemgetter(0)) for symbol, kernels in named.items()}
 
     def _settle_nameless(self, report: Report) -> None:
         """Keep the notes that apply to each kernel of their section, and report all other nameless notes as issues."""
@@ -113,7 +120,7 @@ class Notes:
                 spill_store_bytes=stores,
                 spill_load_bytes=loads,
             )
-            kernel = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage)
+            kernel = PendingKernel(symbol, None, "unknown", mine[0][1], NO_STEP, Section(), usage=usage, noted=True)
             yield kernel, tuple(note.advisory for note, _ in mine)
 
     def _unattached(self, note: Note, line: int, why: str) -> None:
@@ -138,18 +145,8 @@ class _Named(NamedTuple):
     """A kernel or device function that notes name."""
 
     line: int
-    symbol: str
-    arch: str
+    arch: str | None
     spills: Spills
-
-
-def _of_record(kernel: Kernel) -> _Named:
-    return _Named(first_line(kernel), kernel.key.symbol, kernel.key.arch or "", kernel.usage.spills)
-
-
-def _of_pending(kernel: PendingKernel) -> _Named:
-    spills = kernel.stack.spills if kernel.stack else kernel.usage.spills
-    return _Named(kernel.line, kernel.symbol, kernel.arch or "", spills)
 
 
 def _given(

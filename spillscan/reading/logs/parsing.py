@@ -19,7 +19,7 @@ from spillscan.model.symbols import short_name
 from spillscan.model.usage import Printed
 from spillscan.reading import grammar
 from spillscan.reading.logs import fragments
-from spillscan.reading.logs.fragments import holds_piece
+from spillscan.reading.logs.fragments import head, holds_piece
 from spillscan.reading.logs.messages import (
     CompileTime,
     EntryLine,
@@ -35,7 +35,6 @@ from spillscan.reading.logs.messages import (
     Torn,
     Unknown,
     Used,
-    head,
 )
 
 _LINK_REPORT = re.compile(r"nvlink |@[A-Z]@|info    : ")

@@ -112,7 +112,9 @@ class Step(Struct, frozen=True):
 NO_STEP = Step()
 
 
-class _Announced(Struct):
+class Announced(Struct, eq=False):
+    """A step, as a line of the log announces it."""
+
     step: Step
     line: int
     answered: bool = False
@@ -129,8 +131,8 @@ class Steps:
         self.device_link = False
         """Whether a step links device code."""
         self._unanswered = False
-        self._announced: dict[str, _Announced] = {}
-        self._last = _Announced(NO_STEP, 0)
+        self.announced: dict[str, Announced] = {}
+        self._last = Announced(NO_STEP, 0)
 
     def output(self, *, report: bool = True) -> None:
         """Record compiler output during the current step; ``report``: it contains kernel resources."""
@@ -172,41 +174,22 @@ class Steps:
             self.overlapping = True
         self.current = step if complete or step.buffered else NO_STEP
         self._unanswered = step.compiles and step.reports is not False
-        self._last = _Announced(step, line)
+        self._last = Announced(step, line)
         if step.device:
-            self._last = self._announced.setdefault(step.unit, self._last)
+            self._last = self.announced.setdefault(step.unit, self._last)
             self._last.step = step
 
-    @property
-    def asks(self) -> bool:
-        """Whether a step's command asks for a report."""
-        return any(each.step.reports for each in self._announced.values())
-
-    def silent(self, *, asked: bool, alone: bool) -> list[tuple[int, str]]:
-        """(line, unit) of steps that certainly left no report of their device code; call at the end of the log.
+    def silent(self, *, asked: bool, alone: bool) -> Iterator[Announced]:
+        """Steps that certainly left no report of their device code; call at the end of the log.
 
         These are buffered steps without a report directly after them, if they are ``alone`` in the log, and steps whose
         command asks for none while others have ``asked``. A report after the latter may belong to another step if
         output overlaps; otherwise, the environment asked for it.
         """
-        return [
-            (each.line, each.step.unit)
-            for each in self._announced.values()
-            if (alone and each.step.buffered and not each.answered)
-            or (asked and each.step.reports is False and (self.overlapping or not each.answered))
-        ]
-
-    def reporting(self) -> dict[str, int]:
-        """Least number of reported archs per object that steps make, by name without folder and suffix.
-
-        A command line and its announcement may name one object by different paths.
-        """
-        archs: dict[str, int] = {}
-        for each in self._announced.values():
-            if each.step.reports is not False:
-                name = stem(each.step.unit)
-                archs[name] = max(each.step.archs, archs.get(name, 0))
-        return archs
+        for each in self.announced.values():
+            unasked = asked and each.step.reports is False and (self.overlapping or not each.answered)
+            if unasked or (alone and each.step.buffered and not each.answered):
+                yield each
 
 
 def stem(path: str) -> str:

@@ -6,22 +6,25 @@ from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, Origin, Reading, Usage
 from spillscan.output.nouns import count
-from spillscan.reading.logs import doubts, messages
-from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, quoted
+from spillscan.reading.logs import messages
+from spillscan.reading.logs.finish import finish
+from spillscan.reading.logs.issue_log import ALL, METRICS, IssueLog, are_near, quoted
 from spillscan.reading.logs.kernels import (
+    MOST_WAITING,
+    Nameless,
     PendingKernel,
     Report,
     Run,
     Section,
+    Waiting,
+    assign,
     callees_first,
     first_line,
     without_stack_lines,
 )
 from spillscan.reading.logs.link_lines import LinkLines
 from spillscan.reading.logs.notes import Notes
-from spillscan.reading.logs.records import Context, may_be_relocatable, records, several_archs
-from spillscan.reading.logs.steps import NO_STEP, Step
-from spillscan.reading.logs.waiting import MOST_WAITING, Waiting, assign
+from spillscan.reading.logs.steps import Step, Steps
 
 _NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
 _ONE_OF_MANY = "interleaved output: many lines may contain its registers"
@@ -32,13 +35,13 @@ class Writer:
     """The messages of one writer (or of several indistinguishable ones), in log order."""
 
     def __init__(self, input_name: str) -> None:
-        self._issues = IssueLog(input_name)
-        self._notes = Notes(self._issues)
-        self.linker = LinkLines(input_name, self._issues)
-        self._report = Report()
+        self.issues = IssueLog(input_name)
+        self._notes = Notes(self.issues)
+        self.linker = LinkLines(input_name, self.issues)
+        self.report = Report(input_name)
+        self.steps = Steps()
         self.modules: list[Step] = []
         """Steps in which a module began, including modules without kernels."""
-        self._nameless: list[doubts.Nameless] = []
         self._unbegun: list[tuple[int, str, str]] = []
         """(line, symbol, registers line) of kernels without a ``Compiling entry function`` line."""
         self._groups: list[int] = []
@@ -57,7 +60,7 @@ class Writer:
         """Kernel or function that the previous message began or completed."""
         self._last: PendingKernel | None = None
         """The same of the current message."""
-        self._line, self._step, self._text = 0, NO_STEP, ""
+        self._line, self._text = 0, ""
         """Place of the current message."""
 
     # ---- queries of the reader --------------------------------------------------------------------------------
@@ -68,36 +71,31 @@ class Writer:
         return not (self._waiting.kernels or self._owed or self._named or self._stack_missing)
 
     @property
-    def awaits_stack(self) -> bool:
-        """Whether ``Function properties`` was read and its stack line was not."""
-        return self._named is not None
-
-    @property
-    def timed(self) -> bool:
-        """Whether the writer reports a compile time after its registers lines."""
-        return self._report.compile_times > 0
+    def awaits_values(self) -> bool:
+        """Whether a name was read and its values were not."""
+        return self._named is not None or self.linker.named is not None
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
-    def kernels(self, kernels: list[Kernel], step: Step) -> None:
+    def kernels(self, kernels: list[Kernel]) -> None:
         """Add consecutive kernels of one arch, either all with a compile time or none, while nothing else is open.
 
         Equivalent to feeding their lines one by one.
         """
-        count, first, report = len(kernels), kernels[0], self._report
+        count, first, report = len(kernels), kernels[0], self.report
         report.registers_lines += count
         report.features.update(("name", "stack", "indent"))
         report.messages += count
         report.compile_times += 0 if first.compile_ms is None else count
         self._enter(first.key.arch, first_line(kernels[-1]), count)
-        self._report.runs.append(Run(self._section, step, kernels))
+        self.report.runs.append(Run(self._section, self.steps.current, kernels))
         self._last = None
 
-    def feed(self, message: messages.Message, line: int, step: Step, text: str = "") -> None:
-        """Process one message, read from ``text`` on ``line`` and printed during ``step``."""
+    def feed(self, message: messages.Message, line: int, text: str = "") -> None:
+        """Process one message, read from ``text`` on ``line``."""
         self._before, self._last = self._last, None
-        self._line, self._step, self._text = line, step, text
-        self._report.messages += 1
+        self._line, self._text = line, text
+        self.report.messages += 1
         if self._named is not None and not isinstance(message, messages.Stack):
             self._forget_named()
         match message:
@@ -107,51 +105,50 @@ class Writer:
                 self._entry(message)
             case messages.Properties(symbol):
                 self._named = symbol, line
-                self._report.features.update(("name", "stack"))
+                self.report.features.update(("name", "stack"))
             case messages.Stack():
                 self._stack(message)
             case messages.CompileTime(milliseconds):
                 self._compile_time(milliseconds)
             case messages.Module():
                 self._section = self._notes.begin_section()
-                self.modules.append(step)
+                self.modules.append(self.steps.current)
             case messages.Note():
                 self._waiting.without_abi |= message.advisory.kind == "no_abi"
                 self._notes.add(message, line)
             case messages.FunctionUsage(symbol, usage):
-                kernel = PendingKernel(symbol, None, "unknown", line, step, self._section, usage=usage)
-                self._report.pending.append(kernel)
+                kernel = PendingKernel(symbol, None, "unknown", line, self.steps.current, self._section, usage=usage)
+                self.report.pending.append(kernel)
             case messages.Unknown(unknown, of_report):
                 hides = ALL if of_report else None
-                self._issues.add("unknown-line", f"not understood: {unknown}", line, hides=hides)
-            case messages.Torn():
-                self._issues.add_pieces(message, line, at_beginning=self._report.messages == 1)
+                self.issues.add("unknown-line", f"not understood: {unknown}", line, hides=hides)
+            case messages.Torn(pieces):
+                self.issues.add_pieces(pieces, line, at_beginning=self.report.messages == 1)
             case messages.LinkProperties():
                 self.linker.properties(message, line)
             case messages.LinkUsed():
                 self.linker.used(message, line, text)
 
-    def damaged(self, message: str, line: int) -> None:
-        """Record that ``line`` contains bytes that are not text."""
-        self._issues.add_damage(message, line)
-
-    def interrupted(self) -> None:
-        """Record other text between function properties and their stack line, which compilers write together."""
-        assert self._named is not None
-        symbol, line = self._named
-        self._issues.add_missing(f"other text between the properties of {symbol} and its stack line", line)
-        self._stack_missing = True
+    def interrupt(self) -> None:
+        """Other text follows a name, although tools write names and values together: values may be missing."""
+        if self._named is not None:
+            symbol, line = self._named
+            self.issues.add_missing(f"other text between the properties of {symbol} and its stack line", line)
+            self._stack_missing = True
+        self.linker.interrupt()
 
     # ---- a kernel begins ---------------------------------------------------------------------------------------
 
     def _entry(self, entry: messages.EntryLine) -> None:
         waiting = self._waiting
         if waiting.kernels:
-            self._report.interleaved = self._report.crossed = self._report.overlapped = True
+            self.report.interleaved = self.report.crossed = self.report.overlapped = True
         if len(waiting.kernels) >= MOST_WAITING:
             self._give_up()
         self._enter(entry.arch, self._line)
-        kernel = self._last = PendingKernel(entry.symbol, entry.arch, "entry", self._line, self._step, self._section)
+        kernel = self._last = PendingKernel(
+            entry.symbol, entry.arch, "entry", self._line, self.steps.current, self._section
+        )
         if entry.arch is None:
             kernel.lacks |= {"arch"}
         waiting.begin(kernel)
@@ -162,25 +159,25 @@ class Writer:
         """Begin ``kernels`` kernels of one arch, the last of them on ``line``."""
         section = self._section
         if section.headed and section.arch not in (None, arch):  # one ptxas run compiles for one arch
-            self._report.interleaved = self._report.crossed = True
+            self.report.interleaved = self.report.crossed = True
         section.arch, section.last_kernel_line = arch, line
         section.entries += kernels
         if arch is not None:
-            self._report.features.add("arch")
-        self._report.entries += kernels
+            self.report.features.add("arch")
+        self.report.entries += kernels
 
     # ---- its stack line ----------------------------------------------------------------------------------------
 
     def _forget_named(self) -> None:
         if self._named is not None:
             symbol, line = self._named
-            self._issues.add_missing(f"no stack line follows the properties of {symbol}", line, symbol=symbol)
+            self.issues.add_missing(f"no stack line follows the properties of {symbol}", line, symbol=symbol)
             self._named = None
             self._stack_missing = True
 
     def _stack(self, stack: messages.Stack) -> None:
         if stack.indented:
-            self._report.features.update(("stack", "indent"))
+            self.report.features.update(("stack", "indent"))
         if self._named is None:
             self._unnamed_stack(stack)
             return
@@ -208,34 +205,32 @@ class Writer:
             kernel.stack = stack
             kernel.lacks |= {"name"}
         else:
-            self._last = PendingKernel("", None, "unknown", self._line, self._step, Section(), stack)
+            self._last = PendingKernel("", None, "unknown", self._line, self.steps.current, Section(), stack)
             self._without_name(self._last)
 
     def _without_name(self, kernel: PendingKernel) -> None:
         """Record values that no line assigns to a kernel."""
-        self._nameless.append(doubts.Nameless(kernel, self._text, self._report.messages))
+        self.report.nameless.append(Nameless(kernel, self._text, self.report.messages))
 
     def _begin_function(self, symbol: str, stack: messages.Stack, line: int) -> PendingKernel:
         section = self._section
         section.apart |= not section.entries
         caller = section.last_kernel_line
-        function = PendingKernel(symbol, None, "function", line, self._step, section, stack, caller_line=caller)
-        self._report.pending.append(function)
+        function = PendingKernel(symbol, None, "function", line, self.steps.current, section, stack, caller_line=caller)
+        self.report.pending.append(function)
         return function
 
     # ---- its registers line ------------------------------------------------------------------------------------
 
     def _used(self, used: messages.Used) -> None:
-        self._report.registers_lines += 1
-        if used.usage.spills is not None and "indent" in self._report.features:
+        self.report.registers_lines += 1
+        if used.usage.spills is not None and "indent" in self.report.features:
             used = replace(used, usage=replace(used.usage, **_NO_STACK), cut=True)  # it goes on as a stack line
         waiting = self._waiting
         if used.cut and len(waiting.kernels) == 1 and not waiting.uses:
-            self._issues.add_missing(
-                f"parts of a 'Used N registers' line are missing: {quoted(self._text)}", self._line
-            )
+            self.issues.add_missing(f"parts of a 'Used N registers' line are missing: {quoted(self._text)}", self._line)
         elif used.cut:
-            self._issues.add_damage(f"incomplete line: {quoted(self._text)}", self._line)
+            self.issues.add_damage(f"incomplete line: {quoted(self._text)}", self._line)
         if self._owed:
             self._owed -= not waiting.without_abi
             return
@@ -259,7 +254,7 @@ class Writer:
             kernel.lacks |= {"stack"}
         if used.cut:
             kernel.reasons += ("its 'Used N registers' line is cut",)
-        self._report.pending.append(kernel)
+        self.report.pending.append(kernel)
         self._last = kernel
 
     def _unowned_registers(self, usage: Usage) -> None:
@@ -271,7 +266,7 @@ class Writer:
             kernel.reasons += ("no 'Compiling entry function' line names it",)
             self._unbegun.append((kernel.line, kernel.symbol, self._text))
         else:
-            kernel = PendingKernel("", None, "entry", self._line, self._step, Section(), usage=usage)
+            kernel = PendingKernel("", None, "entry", self._line, self.steps.current, Section(), usage=usage)
             self._without_name(kernel)
         self._last = kernel
 
@@ -282,7 +277,7 @@ class Writer:
             if each.stack is None and not self._waiting.without_abi:
                 self._incomplete(each)
             else:
-                self._report.pending.append(each)
+                self.report.pending.append(each)
 
     def _give_up(self) -> None:
         """Give up the registers lines of the waiting kernels, which are too many."""
@@ -298,94 +293,68 @@ class Writer:
 
     def _incomplete(self, kernel: PendingKernel) -> None:
         message = f"lines of {kernel.symbol} are missing"
-        self._issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
-        self._issues.mark_doubtful(kernel.line)
+        self.issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
+        self.issues.mark_doubtful(kernel.line)
 
     # ---- other messages ----------------------------------------------------------------------------------------
 
     def _compile_time(self, milliseconds: float) -> None:
         """Record a compile time. It directly follows its kernel's lines (from 12.8 on) unless output is interleaved."""
-        if self._report.messages == 1:
+        if self.report.messages == 1:
             what = "the input begins with a compile time: the lines of its kernel are missing"
-            self._issues.add_missing(what, self._line)
+            self.issues.add_missing(what, self._line)
             return
-        self._report.compile_times += 1
+        self.report.compile_times += 1
         if self._before is None or self._before in self._waiting.kernels:
-            self._report.interleaved = True
-            self._report.stray_times.append(self._line)
+            self.report.interleaved = True
+            self.report.stray_times.append(self._line)
         else:
             self._before.took(milliseconds)
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def finish(
-        self, reading: Reading, line: int, *, cut: str, unended: bool, units_in_doubt: bool, device_link: bool
-    ) -> None:
+    def finish(self, reading: Reading, line: int, cut: str) -> None:
         """End the input on ``line``, settle what is still open, and add all records and issues to ``reading``.
 
-        ``cut`` is the beginning of an incomplete last line. ``unended``: the last line is complete but has no line end,
-        so callees of the last kernel may be missing. ``units_in_doubt`` drops the units of steps whose output other
-        steps may have interrupted. ``device_link``: the log shows that device code is linked.
+        ``cut`` is the beginning of an incomplete last line.
         """
-        report, issues = self._report, self._issues
-        if unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
+        report, issues = self.report, self.issues
+        if report.unended and self._last is not None and self._last.role == "entry" and not self._last.reasons:
             self._last.reasons = ("its 'Used N registers' line has no end: parts may be missing",)
         if cut:
             issues.add("truncated", f"the input ends inside a line: {quoted(cut)}", line, "error")
         self._end_waiting()
-        if self._nameless:
-            named = "name" in report.features and report.entries > 0
-            kernels, lost_name = doubts.settle_nameless(self._nameless, issues, named=named)
-            report.pending += kernels
-            report.interleaved |= lost_name
         self._forget_named()
         self.linker.interrupt()
         self._report_unbegun()
-        doubts.demand_times(report, line, issues)
-        doubts.judge(report, issues)
-        doubts.settle_stacks(report.pending)
-        advisories = self._notes.attach(report, self.linker)
-        in_doubt = issues.doubts(interleaved=report.interleaved)
-        apart = may_be_relocatable(report)
-        context = Context(
-            input=issues.input,
-            interleaved=report.interleaved,
-            relocatable=device_link and apart,
-            units_in_doubt=units_in_doubt,
-            doubts=in_doubt,
-            archs_in_doubt=report.interleaved and several_archs(report),
-            advisories=advisories,
-            linked=frozenset(self.linker.symbols if report.interleaved else ()),
-        )
-        in_order = issues.complete and not (unended or report.interleaved or apart)
-        reading.kernels += records(report, context, in_order=in_order)
-        reading.links += (link for link in self.linker.records if (link.origin.line or 0) not in in_doubt)
+        reading.kernels += finish(report, issues, self._notes, self.linker, line)
+        reading.links += (link for link in self.linker.records if not are_near(report.doubts, link.origin.line or 0))
         reading.empty_units += (
-            step.unit for step in self.modules if step.unit and (step.buffered or not units_in_doubt)
+            step.unit for step in self.modules if step.unit and (step.buffered or not report.units_in_doubt)
         )
         reading.issues += issues.issues()
         if report.interleaved:
             message = f"reports are interleaved, or lines are missing; {_PARALLEL_HINT}"
-            origin = Origin(input=issues.input)
+            origin = Origin(input=report.input)
             reading.issues.append(Issue(code="interleaved", message=message, severity="note", origin=origin))
 
     def _end_waiting(self) -> None:
         """Settle kernels and groups that still wait for lines."""
-        report, waiting = self._report, self._waiting
+        report, waiting = self.report, self._waiting
         if 0 < report.compile_times < report.registers_lines:
             for line in self._groups:  # each may have lost both registers and entry lines
-                self._issues.add_missing("'Used N registers' lines lack their compile times", line)
+                self.issues.add_missing("'Used N registers' lines lack their compile times", line)
         reason = "no 'Used N registers' line follows it"
         if waiting.uses or self._owed:
             kernels, lines = count(len(waiting.kernels) or self._owed, "kernel"), len(waiting.uses)
             names = "".join(f"{each.symbol}, " for each in waiting.kernels[:2])
             message = f"{kernels} ({names}…) have {count(lines, 'line')} with registers"
-            self._issues.add_missing(message, waiting.kernels[0].line if waiting.kernels else self._line)
+            self.issues.add_missing(message, waiting.kernels[0].line if waiting.kernels else self._line)
             reason = "interleaved output: its 'Used N registers' line may be missing"
         for each in waiting.kernels:
             if each.stack is not None:
                 each.reasons += (reason,)
-                self._report.pending.append(each)
+                self.report.pending.append(each)
             if each.stack is None or not waiting.uses:
                 self._incomplete(each)
 
@@ -395,4 +364,4 @@ class Writer:
             line, symbol, text = self._unbegun[0]
             more = f" ({count(len(self._unbegun), 'kernel')})" if len(self._unbegun) > 1 else ""
             message = f"no 'Compiling entry function' line names {symbol}{more}: {quoted(text)}"
-            self._issues.add_missing(message, line, hides=None if self._report.entries or not more else METRICS)
+            self.issues.add_missing(message, line, hides=None if self.report.entries or not more else METRICS)

@@ -233,13 +233,6 @@ def test_a_name_without_its_entry_line_is_not_trusted(log: str) -> None:
     assert {(kernel.confidence, kernel.key.arch) for kernel in kernels} == {("ambiguous", None)}
 
 
-def test_wrapped_registers_lines_are_cut(log: str) -> None:
-    """Pasted logs are wrapped at some column: clauses are missing."""
-    wrapped = log.replace(" registers, used 0 barriers", " registers\n   , used 0 barriers")
-    assert wrapped.count("\n") > log.count("\n")
-    assert {kernel.confidence for kernel in read_log(wrapped).kernels if kernel.role == "entry"} == {"ambiguous"}
-
-
 def test_logs_of_several_toolkits_in_one_file() -> None:
     """12.8 and later print compile times, earlier releases none: that alone is no sign of parallel compilers."""
     new, old = (read_text(FIXTURES / "ptxas" / f"calls-{release}.log") for release in ("13.0", "11.8"))
