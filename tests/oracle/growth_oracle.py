@@ -45,25 +45,9 @@ need a compiled reader of lines."""
 LARGE_BYTES = 60_000
 """Of a mutated input: what is done once, for any input, is a tenth of its second."""
 PIECES = (
-    " ",
-    "'",
-    '"',
-    ",",
-    ";",
-    "(",
-    "<",
-    ">",
-    "\t",
-    "\r",
-    "[1/9] ",
-    "x: ",
-    "0",
-    "a",
-    "/",
-    "\\",
-    "\x1b[",
-    "info    : ",
-)
+    " ", "'", '"', ",", ";", "(", "<", ">", "\t",
+    "\r", "[1/9] ", "x: ", "0", "a", "/", "\\", "\x1b[", "info    : ",
+)  # fmt: skip
 
 
 def families() -> Iterator[tuple[str, Callable[[int], object], Callable[[int], int]]]:

@@ -18,6 +18,7 @@ import numpy as np
 from spillscan.occupancy.devices import devices
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
+from tests.oracle.toolchain import default_cache, download
 
 NO_LIMIT = 2**31 - 1
 """The header's figure for a resource that does not limit: ``INT_MAX``."""
@@ -25,48 +26,21 @@ NOT_SET = -1
 """No carve-out preference, or not opted in."""
 
 VERSION = "13.5.37"
-CACHE = Path(os.environ.get("SPILLSCAN_TOOLCHAINS", Path.home() / ".cache" / "spillscan-toolchains"))
+CACHE = default_cache()
 SOURCE = Path(__file__).with_suffix(".cpp")
 IN = [
-    "major",
-    "minor",
-    "threads_per_sm",
-    "regs_per_block",
-    "regs_per_sm",
-    "smem_block",
-    "smem_sm",
-    "smem_optin",
-    "reserve",
-    "registers",
-    "threads_per_block",
-    "static_shared_bytes",
-    "dynamic_shared_bytes",
-    "max_dynamic_shared_bytes",
-    "carveout_percent",
-    "cache_preference",
-    "barriers",
-    "global_caching",
-    "virtual_resources",
-    "wanted_blocks",
-]
+    "major", "minor", "threads_per_sm", "regs_per_block", "regs_per_sm", "smem_block", "smem_sm", "smem_optin",
+    "reserve", "registers", "threads_per_block", "static_shared_bytes", "dynamic_shared_bytes",
+    "max_dynamic_shared_bytes", "carveout_percent", "cache_preference", "barriers", "global_caching",
+    "virtual_resources", "wanted_blocks",
+]  # fmt: skip
 OUT = [
-    "status",
-    "resident_blocks",
-    "mask",
-    "limit_registers",
-    "limit_shared_memory",
-    "limit_warps",
-    "limit_blocks",
-    "limit_barriers",
-    "limit_virtual_resources",
-    "allocated_registers_per_block",
-    "allocated_shared_bytes_per_block",
-    "global_caching",
-    "dynamic_status",
-    "dynamic_bytes",
-    "best_grid",
+    "status", "resident_blocks", "mask", "limit_registers", "limit_shared_memory", "limit_warps", "limit_blocks",
+    "limit_barriers", "limit_virtual_resources", "allocated_registers_per_block",
+    "allocated_shared_bytes_per_block", "global_caching", "dynamic_status", "dynamic_bytes", "best_grid",
     "best_block",
-]
+]  # fmt: skip
+"""Columns of the program built from ``occupancy_header.cpp``: what it is asked and what it answers."""
 FIELDS = [name for name in OUT if name.startswith(("limit_", "allocated_")) or name == "resident_blocks"]
 
 
@@ -81,18 +55,7 @@ def header(version: str = VERSION) -> Path:
     if not (folder / "cuda_occupancy.h").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--disable-pip-version-check",
-            ]
-            subprocess.run([*command, "--dest", scratch, package(version)], check=True)
-            (wheel,) = Path(scratch).glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
+            with zipfile.ZipFile(download(package(version), CACHE / "wheels")) as archive:
                 (member,) = [name for name in archive.namelist() if name.endswith("/cuda_occupancy.h")]
                 fresh = Path(scratch) / "cuda_occupancy.h"
                 fresh.write_bytes(archive.read(member))
