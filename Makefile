@@ -51,7 +51,7 @@ bench: $(TESTS)
 oracle: $(TESTS)
 	$(BIN)/python -m pytest -n auto --hypothesis-profile=oracle
 	$(BIN)/python -m tests.oracle.adoption_oracle
-	$(BIN)/python tests/oracle/identity_oracle.py
+	$(BIN)/python -m tests.oracle.identity_oracle
 	$(BIN)/python -m tests.oracle.healthy_oracle
 	$(BIN)/python -m tests.oracle.renames_oracle fixtures/large/kernels5000-13.0.log.zst
 	$(BIN)/python -m tests.oracle.ptxas_oracle

@@ -16,10 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fixtures.maker.toolchains import Toolchains
+from tests.oracle.toolchain import ROOT, root
 from tests.services import PERSON
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = re.compile(r"```sh\n(?P<script>git clone \S+/(?P<name>\S+) .*?)```\n\n(?P<said>.*?)(?=\n\n)", re.S)
 FINDING = re.compile(r"`([^`]+\[(?:spill|blocks-lost), \w+\])`")
 MOST_COMMANDS = 10
@@ -76,7 +75,7 @@ def holds(match: re.Match[str], toolkit: Path) -> bool:
 
 def main() -> int:
     """All projects, or those that are named."""
-    toolkit = Toolchains(ROOT / "fixtures" / "cases.yaml", None).root("projects-13.5")
+    toolkit = root("projects-13.5")
     names = sys.argv[1:]
     found = list(PROJECT.finditer((ROOT / "docs" / "internals" / "adoption.md").read_text(encoding="utf-8")))
     results = [holds(match, toolkit) for match in found if not names or match["name"] in names]

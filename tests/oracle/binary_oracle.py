@@ -1,6 +1,6 @@
 """Holds the reader of binaries against NVIDIA's own tools, function by function. Not part of `make test`.
 
-    python -m tests.oracle.binary_oracle [--cache DIR] [--windows | --public] [--arch ARCH]…
+    python -m tests.oracle.binary_oracle [--windows | --public] [--arch ARCH]…
                                          [--quick | --instructions N] [--code HEX]… [FILE]…
 
 FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI and their
@@ -40,8 +40,9 @@ from spillscan.model.local import LocalAccess
 from spillscan.reading import dumps as sass
 from spillscan.reading.binary import records
 from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
-from tests.oracle.binary_sources import ROOT, cubins, holding, libraries, public, readable, wheels
+from tests.oracle.binary_sources import cubins, holding, libraries, public, readable, wheels
 from tests.oracle.differences import Differences
+from tests.oracle.toolchain import root
 
 OLD, NEW = "sass-12.8", "sass-13.5"
 """Toolchains of fixtures/cases.yaml: the first reads Maxwell to Volta, the second what is newer."""
@@ -58,13 +59,6 @@ NUMBERED = re.compile(r"__\d+$")
 
 Key = tuple[str, str]
 """Arch and symbol."""
-
-
-def tool_folder(name: str, cache: Path | None) -> Path:
-    """Where the tools of a toolchain lie."""
-    from maker.toolchains import Toolchains
-
-    return Toolchains(ROOT / "fixtures" / "cases.yaml", cache).root(name) / "bin"
 
 
 def ours(path: Path) -> dict[Key, list[SassFunction]]:
@@ -307,7 +301,7 @@ def library(path: Path, label: str, arguments: argparse.Namespace, reported: Dif
     if not found:
         return
     archs = sorted({arch for arch, _ in found}, key=number)
-    old, new = (tool_folder(name, arguments.cache) for name in (OLD, NEW))
+    old, new = (root(name) / "bin" for name in (OLD, NEW))
     codes = [int(code, 16) for code in arguments.code]
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         print(f"{label}: {sum(map(len, found.values()))} functions of {' '.join(archs)}", flush=True)
@@ -330,7 +324,6 @@ def main() -> int:
     """Compare; 1 where anything differs or a tool fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--cache", type=Path)
     parser.add_argument("--tools", type=Path, metavar="FOLDER", help="cuobjdump and nvdisasm of CUDA 11.8: Kepler, too")
     parser.add_argument("--windows", action="store_true", help="the wheels of Windows")
     parser.add_argument("--public", action="store_true", help="wheels of every age and system")
@@ -342,7 +335,7 @@ def main() -> int:
     total = Differences()
     given: Iterable[tuple[Path, str]] = [(file, "*") for file in arguments.files]
     if not arguments.files:
-        given = public(arguments.cache) if arguments.public else wheels(arguments.cache, windows=arguments.windows)
+        given = public() if arguments.public else wheels(windows=arguments.windows)
     for file, pattern in given:
         with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
             for path in libraries(file, pattern, Path(folder)):

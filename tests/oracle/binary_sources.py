@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import subprocess
-import sys
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -15,34 +14,30 @@ from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin
 from spillscan.reading.binary.images import Image
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
+from tests.oracle.toolchain import default_cache, download
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-from maker.opcodes import layout  # noqa: E402
-from maker.wheels import PUBLIC, WHEELS, WINDOWS  # noqa: E402
+from maker.opcodes import layout  # isort: skip
+from maker.wheels import PUBLIC, WHEELS, WINDOWS  # isort: skip
 
 PE_SECTION = ".nv_fatb"
 """Of a Windows file: what its loader hands to the driver."""
 
 
-def wheel(requirement: str, cache: Path | None, platform: str = "linux", python: str = "3.11") -> Path:
+def wheel(requirement: str, platform: str = "linux", python: str = "3.11") -> Path:
     """A wheel, downloaded once; ``python``: whose."""
-    from maker import toolchains
-
-    return toolchains.download(requirement, (cache or toolchains.default_cache()) / "wheels", platform, python)
+    return download(requirement, default_cache() / "wheels", platform, python)
 
 
-def wheels(cache: Path | None, *, windows: bool) -> Iterator[tuple[Path, str]]:
+def wheels(*, windows: bool) -> Iterator[tuple[Path, str]]:
     """Each wheel, and the pattern of its libraries."""
     for requirement, pattern in (WINDOWS if windows else WHEELS).items():
-        yield wheel(requirement, cache, "win_amd64" if windows else "linux"), pattern
+        yield wheel(requirement, "win_amd64" if windows else "linux"), pattern
 
 
-def public(cache: Path | None) -> Iterator[tuple[Path, str]]:
+def public() -> Iterator[tuple[Path, str]]:
     """The wheels of every age and system."""
     for requirement, python, platform in PUBLIC:
-        yield wheel(requirement, cache, platform, python), "*"
+        yield wheel(requirement, platform, python), "*"
 
 
 def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:

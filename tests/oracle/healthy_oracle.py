@@ -26,12 +26,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conftest import FIXTURES, ROOT
 from tests.oracle.identity_oracle import source
-
-sys.path.insert(0, str(ROOT / "fixtures"))
-
-from maker.toolchains import Toolchains
+from tests.oracle.toolchain import FIXTURES, tool
 
 SOURCES = 2
 _TEMPLATE = re.compile(r"^template[^\n]*(?: \}\n|\{\n(?: [^\n]*\n)+\}\n)", re.MULTILINE)
@@ -61,7 +57,7 @@ class Checkout:
             shutil.copytree(project, folder / "src", ignore=shutil.ignore_patterns("build", ".git", "test"))
             self.sources = sorted(str(each.relative_to(folder)) for each in (folder / "src").rglob("*.cu"))
         else:
-            (folder / "pressure.cuh").write_text((ROOT / "fixtures" / "sources" / "pressure.cuh").read_text())
+            (folder / "pressure.cuh").write_text((FIXTURES / "sources" / "pressure.cuh").read_text())
             self.sources = [f"part_{at}.cu" for at in range(SOURCES)]
             for at, name in enumerate(self.sources):
                 text = source(SOURCES * project + at)
@@ -177,7 +173,7 @@ def main() -> int:
     parser.add_argument("--projects", type=int, default=2)
     parser.add_argument("--nvcc", type=Path)
     arguments = parser.parse_args()
-    nvcc = arguments.nvcc or Toolchains(FIXTURES / "cases.yaml", None).root("13.0") / "bin" / "nvcc"
+    nvcc = arguments.nvcc or tool("13.0", "nvcc")
     wrong = total = 0
     for project in (*range(arguments.projects), *arguments.given):
         with tempfile.TemporaryDirectory() as name:

@@ -1,6 +1,6 @@
 """Identity on a whole code base, compiled by the real nvcc: 24 sources, some 2,000 kernels, in two checkouts.
 
-    python tests/oracle/identity_oracle.py [--jobs N]
+    python -m tests.oracle.identity_oracle [--jobs N]
 
 Expects: no difference between the checkouts, with and without -rdc; of one source changed exactly the kernels whose
 lines in its log differ; of one kernel renamed and worsened one rename. Takes the toolkit of the fixtures
@@ -18,13 +18,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "fixtures")]
-
-from maker.toolchains import Toolchains  # noqa: E402
-
-from spillscan import diff, scan  # noqa: E402
-from spillscan.model import Build, Change  # noqa: E402
+from spillscan import diff, scan
+from spillscan.model import Build, Change
+from tests.oracle.toolchain import FIXTURES, tool
 
 SOURCES = 24
 RDC = 4
@@ -84,7 +80,7 @@ class Checkout:
     def __init__(self, folder: Path, nvcc: Path, jobs: int) -> None:
         folder.mkdir(parents=True)
         self.folder, self.nvcc, self.jobs = folder, nvcc, jobs
-        (folder / "pressure.cuh").write_text((ROOT / "fixtures" / "sources" / "pressure.cuh").read_text())
+        (folder / "pressure.cuh").write_text((FIXTURES / "sources" / "pressure.cuh").read_text())
         for number in range(SOURCES):
             self.write(number, source(number))
 
@@ -140,7 +136,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     jobs = parser.parse_args().jobs
-    nvcc = Toolchains(ROOT / "fixtures" / "cases.yaml", None).root("13.0") / "bin" / "nvcc"
+    nvcc = tool("13.0", "nvcc")
     wrong = 0
 
     def expect(what: str, changes: list[Change], wanted: dict[str, int]) -> None:

@@ -257,7 +257,7 @@ def written(arguments: argparse.Namespace, folder: Path, random: Random) -> Iter
     """The modules as files."""
     from maker.generate import parallel_unit
 
-    paths = [wheel(name, None, python=python) for name, python in WHEELS] if arguments.public else arguments.files
+    paths = [wheel(name, python=python) for name, python in WHEELS] if arguments.public else arguments.files
     for path in paths:
         found = modules(path)
         for number, text in enumerate(random.sample(found, min(MODULES, len(found)))):

@@ -1,6 +1,6 @@
 """Holds what `size` says against the file itself and NVIDIA's own tools. Not part of `make test`.
 
-    python -m tests.oracle.size_oracle [--cache DIR] [--public] [--disassemble N] [FILE]…
+    python -m tests.oracle.size_oracle [--public] [--disassemble N] [FILE]…
 
 FILE is a library or a wheel; without one the wheels of `fixtures/maker/wheels.py` are taken from PyPI, with `--public`
 those of every age and system:
@@ -31,7 +31,8 @@ from spillscan.reading.binary import containers
 from spillscan.reading.binary.images import Image, Intermediate, Member
 from spillscan.reading.binary.size_accounting import Sizes, sizes_of
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
-from tests.oracle.binary_oracle import NEW, tool_folder
+from tests.oracle import toolchain
+from tests.oracle.binary_oracle import NEW
 from tests.oracle.binary_sources import libraries, public, readable, wheels
 from tests.oracle.differences import Differences
 
@@ -129,12 +130,11 @@ def main() -> int:
     """Compare, and say what differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
-    parser.add_argument("--cache", type=Path)
     parser.add_argument("--public", action="store_true")
     parser.add_argument("--disassemble", type=int, default=3, metavar="N")
     arguments = parser.parse_args()
-    tool = tool_folder(NEW, arguments.cache) / "cuobjdump"
-    known = public(arguments.cache) if arguments.public else wheels(arguments.cache, windows=False)
+    tool = toolchain.tool(NEW, "cuobjdump")
+    known = public() if arguments.public else wheels(windows=False)
     found, left = Differences(), arguments.disassemble
     for file, pattern in ((path, "*") for path in arguments.files) if arguments.files else known:
         weight, buffer = weighed(file)
