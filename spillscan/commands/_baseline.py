@@ -125,12 +125,8 @@ class Gate(NamedTuple):
     def _of_kernels(self, result: BaselineResult) -> dict[str, str]:
         """Notes on removed, renamed and unrecorded kernels that no gap reports, by kind of issue."""
         from spillscan.judging.baseline.file import identity_of
-        from spillscan.naming import Names
-        from spillscan.reports.pairings import renaming
 
         pairs = [(each.before, each) for each in result.renamed if each.before is not None]
-        names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
-        renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
         reported = {each.identity for each in (*result.of("fewer"), *result.of("removed"))}
         reported |= {identity_of(each) for each, _ in pairs}
         gone = list({each.identity: each for each in result.of("stale") if each.identity not in reported}.values())
@@ -141,6 +137,11 @@ class Gate(NamedTuple):
             named = _named(result.of("removed"))
             notes["removed-kernels"] = f"removed from recompiled translation units: {named} of {self.path}; {prune}"
         if pairs:
+            from spillscan.naming import Names
+            from spillscan.reports.pairings import renaming
+
+            names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
+            renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
             notes["renamed-kernels"] = (
                 f"renamed since {self.path} was written: {_few(renamings)}; {write}; "
                 f"{self._offer('prune')} drops the old names"

@@ -9,7 +9,6 @@ from spillscan.judging.places import source_place
 from spillscan.model import Finding
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
-from spillscan.reports.gaps import few_of_a_kind, gap_lines
 from spillscan.reports.groups import shared_label
 from spillscan.reports.report import Report
 from spillscan.reports.words import (
@@ -82,12 +81,15 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
 
 def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
     """``build.log:48: incomplete: the log ends … [truncated]`` and its fix, then gaps that the policy accepts."""
+    if not report.gaps and not report.accepted:
+        return  # as most builds
+    from spillscan.judging.rule_docs import explanations
+    from spillscan.reports.gaps import few_of_a_kind, gap_lines
+
     for each in few_of_a_kind(report.gaps, report.names):
         if isinstance(each, str):
             yield paint(each, DIM, style)
             continue
-        from spillscan.judging.rule_docs import explanations  # a clean build has no gaps
-
         known = explanations("gaps").get(each.code)  # absent if a newer release wrote the snapshot
         yield paint(f"{each.place}incomplete: {each.text} [{each.code}]", YELLOW, style)
         yield from block([("fix", known.fix.rstrip("."))] if known else (), style)

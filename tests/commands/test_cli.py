@@ -255,6 +255,18 @@ def test_no_command_imports_pandas(words: list[str]) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
 
 
+@pytest.mark.parametrize(
+    ("words", "most"), [("scan", 87), ("check", 90), ("check --set max_registers=99 --launch *=128,0", 90)]
+)
+def test_a_log_without_findings_needs_few_modules(words: str, most: int) -> None:
+    clean = FIXTURES / "ptxas" / "plain-12.9.log"
+    code = (
+        f"import sys\nfrom spillscan.cli import main\nassert main({[*words.split(), str(clean)]!r}) == 0\n"
+        f"own = sorted(name for name in sys.modules if name.startswith('spillscan'))\nassert len(own) <= {most}, own"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+
+
 def test_tables_fit_the_width() -> None:
     result = run("scan", FIXTURES / "build" / "cmake-ninja-13.0.log", env=os.environ | {"COLUMNS": "80"})
     table = result.stdout.decode().split("\n\n")[0]
