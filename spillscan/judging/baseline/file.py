@@ -13,8 +13,6 @@ from spillscan.naming.symbol import canonical
 from spillscan.output.errors import UsageError
 
 FORMAT = "spillscan-baseline 1"
-METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
-"""Metrics recorded of every kernel: those that decide spills and residency."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 T = TypeVar("T")
 
@@ -65,6 +63,10 @@ class Copy(_Line, frozen=True, kw_only=True):
     def metrics(self) -> dict[str, int]:
         """Recorded metrics, as fields of :class:`~spillscan.model.Usage`."""
         return {name: value for name in METRICS if (value := getattr(self, name)) is not None}
+
+
+METRICS = Copy.__struct_fields__[:-1]
+"""Metrics recorded of every kernel: those that decide spills and residency."""
 
 
 class Launched(_Line, frozen=True):

@@ -49,21 +49,13 @@ def compare(before: Kernel, after: Kernel) -> Iterator[Delta]:
     A metric missing on one side is neither equal nor different. Registers of relocatable code before and after the link
     are different metrics. If the code is the same byte for byte, metrics of the code are not compared.
     """
-    same = same_code(before, after)
-    for name, old, new in _sides(before, after):
-        if old != new and not (same and name.partition("[")[0] in _OF_CODE):  # equal bytes, read differently
-            yield name, old, new
-
-
-def _sides(before: Kernel, after: Kernel) -> Iterator[Delta]:
-    """Each metric that a side may have, worst first, then keyed ones."""
     old, new = metrics_of(before), metrics_of(after)
     apart = [name for name in _LINKED if linked_apart(before, after, equal=old.get(name) == new.get(name))]
     (old if before.final is False else new).update(dict.fromkeys(apart))
-    for name in max(old, new, key=len):  # the code of one may be unread
-        yield name, old.get(name), new.get(name)
-    for each in KEYED:
-        yield from _keyed(each, before, after)
+    sides = [(name, old.get(name), new.get(name)) for name in max(old, new, key=len)]  # the code of one may be unread
+    sides += (delta for each in KEYED for delta in _keyed(each, before, after))
+    ignored = _OF_CODE if same_code(before, after) else ()  # equal bytes, read differently
+    return (each for each in sides if each[1] != each[2] and each[0].partition("[")[0] not in ignored)
 
 
 def _keyed(metric: Metric, one: Kernel, other: Kernel) -> Iterator[Delta]:
@@ -176,10 +168,7 @@ def totals(base: Iterable[Kernel], changes: Sequence[Change], wanted: tuple[str,
 
 def growth(change: Change, name: str) -> int:
     """Growth of a metric; negative if it fell, 0 if it did not change or is unknown."""
-    for metric, before, after in change.metrics:
-        if metric == name:
-            return 0 if before is None or after is None else after - before
-    return 0
+    return sum(after - before for metric, before, after in _known(change.metrics) if metric == name)
 
 
 def moved_to_shared(change: Change) -> bool:

@@ -68,7 +68,7 @@ def missing_kernels(changes: Iterable[Change], base: Build, head: Build) -> list
     groups: dict[_Group, list[Kernel]] = defaultdict(list)
     for group, kernel in _unexplained(gone, base, head, places):
         groups[group].append(kernel)
-    few = _few(base)
+    few = max(1, min(FEW, len(_entries(base)) // SHARE))
     return [
         _gap(group, groups[group], base, places)
         for group in sorted(groups, key=lambda group: _CODES.index(group.code))
@@ -165,11 +165,6 @@ class _Places:
     def of(self, kernel: Kernel) -> str:
         """Unit, else input."""
         return self.unit(kernel) or self.input(kernel)
-
-
-def _few(base: Build) -> int:
-    """Number of kernels that may be gone if the compiled sources are unknown."""
-    return max(1, min(FEW, len(_entries(base)) // SHARE))
 
 
 def _entries(build: Build) -> set[str]:

@@ -27,9 +27,6 @@ from spillscan.naming.pairs import paired
 from spillscan.naming.renames import Renames
 from spillscan.occupancy.launches import Launches, LaunchMap
 
-_UNATTACHED = {"unattached-setmaxnreg": LOST_SETTING}
-"""Kinds of messages that may lack their kernel, by the code of the issue that reports this."""
-
 
 class Comparison(Struct, frozen=True, kw_only=True):
     """All pairs of two builds, by result."""
@@ -69,7 +66,7 @@ def comparison(
     base, head = base.named, head.named
     compare_pair = _Comparer(launches or LaunchMap(), devices).change
     doubtful = _doubtful((*base.kernels, *head.kernels))
-    unattached = {kind for issue in base.issues if (kind := _UNATTACHED.get(issue.code))}
+    unattached = {LOST_SETTING for issue in base.issues if issue.code == "unattached-setmaxnreg"}
     found = paired(base.kernels, head.kernels, stated=stated)
     by_state: dict[str, list[Change]] = defaultdict(list)
     for before, after in found.same:

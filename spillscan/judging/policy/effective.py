@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache, cached_property
@@ -114,10 +115,10 @@ class Matcher:
         self._always = sum(bit for pattern, bit in ready if pattern == everything)
         named = [(pattern, bit) for pattern, bit in ready if pattern != everything]
         self._by_pattern = [(each.needle, bit, each.is_whole) for each, bit in named if each.exact is None]
-        self._by_name: dict[str, int] = {}
+        self._by_name: dict[str, int] = defaultdict(int)
         for pattern, bit in named:
             if pattern.exact is not None:
-                self._by_name[pattern.exact] = self._by_name.get(pattern.exact, 0) | bit
+                self._by_name[pattern.exact] |= bit
         self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
         """Whether each pattern matches every kernel."""
         self._of_name = cache(self._named)
@@ -247,11 +248,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         if self.of_new is not None and self.is_known is not None and not self.is_known(kernel):
             return self.of_new.terms_of(kernel)
         mask = self._matcher.mask(kernel)
-        resolved = self._resolved(mask)
+        resolved = self._resolved(mask, None)
         if resolved.launch is None and kernel.launch is None and kernel.launch_bounds is None:
             return resolved  # as most kernels of logs
         launch = settled(kernel, resolved.launch)
-        return resolved if launch == resolved.launch else self._launched(mask, launch)
+        return resolved if launch == resolved.launch else self._resolved(mask, launch)
 
     def by_terms(self, kernels: Iterable[Kernel]) -> list[tuple[Terms, list[Kernel]]]:
         """``kernels`` by their terms."""
@@ -309,16 +310,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return {name: setting for entry in self._matcher.entries(mask) for name, setting in entry.settings.items()}
 
     @cached_property
-    def _resolved(self) -> Callable[[int], Terms]:
-        """Function for the terms of the kernels with a mask, at the policy's launch."""
+    def _resolved(self) -> Callable[[int, Launch | None], Terms]:
+        """Function for the terms of the kernels with a mask, at a launch of their own, else at the policy's."""
         return cache(self._terms)
 
-    @cached_property
-    def _launched(self) -> Callable[[int, Launch | None], Terms]:
-        """Function for the terms of the kernels with a mask, at another launch."""
-        return cache(lambda mask, launch: replace(self._resolved(mask), launch=launch))
-
-    def _terms(self, mask: int) -> Terms:
+    def _terms(self, mask: int, own: Launch | None) -> Terms:
         from spillscan.judging.rules import Terms  # JSON of a scan needs no terms
 
         given = self._settings(mask)
@@ -327,7 +323,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         return Terms(
             limits=limits,
             levels={rule: setting.value for rule, setting in given.items()},
-            launch=launch.value if launch else None,
+            launch=own or (launch.value if launch else None),
             launch_from=launch.origin if launch else "",
             devices=self.devices,
         )

@@ -209,14 +209,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """Distinct terms of all kernels."""
 
 
-class _Answer(NamedTuple):
-    """Answer of a check for kernels or changes with equal metrics, at the severity in effect."""
-
-    rule: Rule
-    severity: Severity
-    text: str
-    decided: bool
-    """Whether it is a finding."""
+_Answer = tuple[Rule, Severity, str, bool]
+"""Answer of a check for kernels or changes with equal metrics: the severity in effect, and whether it is a finding."""
 
 
 @cache
@@ -296,7 +290,7 @@ def _answers(subject: Kernel | Change, by: Judged, terms: Terms, asked: Iterable
         for text, severity in texts:
             level = terms.level(each.rule, severity)
             if level != "off":
-                yield _Answer(each.rule, level, text, decided)
+                yield each.rule, level, text, decided
 
 
 def _same(subject: Kernel | Change, terms: Terms) -> tuple[object, ...] | None:

@@ -102,9 +102,10 @@ def _excess(kernel: Kernel, most: int, total: Callable[[Iterable[int]], int]) ->
     """Spills, if they are known to exceed ``most`` bytes in ``total`` of stores and loads; else empty."""
     bounds = kernel.spill_bounds
     if kernel.spills is not None and total(kernel.spills) > most:
-        return _bytes(kernel)
+        return f"spills {'callee-saved registers: ' * kernel.saves_for_callers}{_bytes(kernel.spills)}"
     if bounds is not None and total(bounds[0]) > most:
-        return _with_callees(kernel)
+        together = kernel.cumulative_spills
+        return f"spills {_bytes(together)} with its callees" if together else _doubt(kernel)
     return "" if bounds is not None and total(bounds[1]) <= most else _without_sum(kernel, most)
 
 
@@ -120,19 +121,8 @@ def _without_sum(kernel: Kernel, most: int) -> str:
     return "spills an unknown number of bytes" if warned else ""
 
 
-def _bytes(kernel: Kernel) -> str:
-    stores, loads = kernel.spills or (0, 0)
-    if kernel.saves_for_callers:
-        return f"spills callee-saved registers: {stores:,} B stores, {loads:,} B loads"
-    return f"spills {stores:,} B stores, {loads:,} B loads"
-
-
-def _with_callees(kernel: Kernel) -> str:
-    """Spills beyond the kernel's own known values: those with its callees, or bounds."""
-    if kernel.cumulative_spills is None:
-        return _doubt(kernel)
-    stores, loads = kernel.cumulative_spills
-    return f"spills {stores:,} B stores, {loads:,} B loads with its callees"
+def _bytes(spills: tuple[int, int]) -> str:
+    return f"{spills[0]:,} B stores, {spills[1]:,} B loads"
 
 
 def _doubt(kernel: Kernel) -> str:

@@ -31,13 +31,7 @@ def _stack_unknown(kernel: Kernel, terms: Terms) -> str:
     if kernel.dynamic_stack:
         return f"stack unknown: {kernel.dynamic_stack}"
     if _deepest(kernel, terms) is None:
-        of_binary = kernel.sass is not None and kernel.sass.origin is not None and kernel.sass.origin.format == "binary"
-        inputs = (
-            "a binary does not contain the stack size of a device function"
-            if of_binary
-            else "no input reports the stack"
-        )
-        return because(kernel, inputs)
+        return because(kernel, "no input reports the stack")
     adds = kernel.usage.cumulative_stack_bytes is not None or kernel.usage.barriers is not None
     if kernel.cumulative_spills is not None and not adds:
         return "stack excludes callees: this ptxas release does not include them"
