@@ -1,4 +1,4 @@
-"""Reads ptxas build logs and SASS disassembly into per-kernel records.
+"""Read ptxas build logs, SASS disassembly and binaries into per-kernel records.
 
 ``scan(paths)`` reads inputs into a :class:`~spillscan.model.Build`; ``diff(base, head)`` compares two builds;
 ``occupancy(arch, registers=…, threads_per_block=…)`` computes a kernel's occupancy; ``open_dataset(root)`` opens stored

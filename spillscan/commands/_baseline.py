@@ -67,7 +67,7 @@ class Gate(NamedTuple):
 
         known = self.policy.accepted(findings)
         if self.baseline is None:
-            return BaselineResult(findings=tuple(sorted(known, key=lambda finding: finding.excused)))
+            return BaselineResult(findings=tuple(sorted(known, key=lambda finding: finding.accepted)))
         from spillscan.judging.baseline.comparing import compare
 
         return compare(
@@ -98,7 +98,7 @@ class Gate(NamedTuple):
         from msgspec import structs
 
         build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result, report.build)))
-        shown = self.baseline is not None or any(each.excused for each in result.findings)
+        shown = self.baseline is not None or any(each.accepted for each in result.findings)
         return structs.replace(report, build=build, findings=result.findings, baseline=result if shown else None)
 
     def issues(self, result: BaselineResult, build: Build) -> list[Issue]:

@@ -51,7 +51,7 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
     """Comparison of a build and its findings with a baseline."""
 
     findings: tuple[Finding, ...]
-    """All findings with their state, excused ones last."""
+    """All findings with their state, accepted ones last."""
     unmatched: tuple[Unmatched, ...] = ()
     """Kernels and recorded findings that only one side has."""
     renamed: tuple[Change, ...] = ()
@@ -61,8 +61,8 @@ class BaselineResult(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """Findings that are not excused."""
-        return tuple(finding for finding in self.findings if not finding.excused)
+        """Findings that are not accepted."""
+        return tuple(finding for finding in self.findings if not finding.accepted)
 
     def of(self, state: str) -> tuple[Unmatched, ...]:
         """Unmatched kernels or findings of one state."""
@@ -106,7 +106,7 @@ def verdict(
     *,
     oversized: bool = False,
 ) -> Verdict:
-    """Verdict by ``policy`` on the ``findings`` that no baseline excuses, and the ``gaps`` in what it checks."""
+    """Verdict by ``policy`` on the ``findings`` that no baseline accepts, and the ``gaps`` in what it checks."""
     found = [policy.acceptance(gap) for gap in gaps]
     return Verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),

@@ -244,7 +244,7 @@ class Rule(Struct, frozen=True):
     limits: tuple[Limit, ...] = ()
     """Keys of the policy that it uses."""
     recorded_as: str = ""
-    """For a rule on changes: the rule on builds whose recorded figures excuse its findings in a baseline.
+    """For a rule on changes: the rule on builds whose recorded values suppress its findings in a baseline.
 
     Empty if it is the rule itself.
     """
@@ -281,6 +281,6 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Reason of a suppressed finding, as written down."""
 
     @property
-    def excused(self) -> bool:
-        """Whether the baseline excuses it, so that it fails no gate."""
+    def accepted(self) -> bool:
+        """Whether baseline or policy accept it, so that it fails no gate."""
         return self.baseline_state in ("known", "better", "suppressed")

@@ -179,8 +179,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
-        """Findings that the baseline does not excuse, most severe first."""
-        return tuple(finding for finding in self.findings if not finding.excused)
+        """Findings that are not accepted, most severe first."""
+        return tuple(finding for finding in self.findings if not finding.accepted)
 
 
 def names_of(builds: Iterable[Build]) -> Names:

@@ -120,7 +120,7 @@ def compare(
     pairing = Matches(baseline, whole, policy)
     judged = [_state(each, pairing.matches.get(id(each.kernel)), policy) for each in findings]
     if of_changes:
-        return BaselineResult(findings=_excused_last(judged))
+        return BaselineResult(findings=_accepted_last(judged))
     matches = [match for kernel in build.kernels if (match := pairing.matches.get(id(kernel)))]
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
@@ -128,7 +128,7 @@ def compare(
     unsure = {id(each.kernel) for each in undecided}
     added = by_identity(each for each in build.kernels if id(each) not in unsure and each.role != "function")
     return BaselineResult(
-        findings=_excused_last((*judged, *policy.accepted(worse))),
+        findings=_accepted_last((*judged, *policy.accepted(worse))),
         unmatched=(
             *_lost_findings(matches, judged, policy),
             *_lost_kernels(baseline, pairing, own or baseline, whole),
@@ -143,8 +143,8 @@ def compare(
     )
 
 
-def _excused_last(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: finding.excused))
+def _accepted_last(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: finding.accepted))
 
 
 def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:

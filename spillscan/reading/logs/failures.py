@@ -358,16 +358,16 @@ class Failures:
             return []
         number, missing, _ = self._around.last_step(lines)
         lasting, causes, until = [], deque(sorted(steps, key=lambda step: step.line)), 0
-        excused = True  # whether every cause so far is rebuilt, or harmless
+        harmless = True  # whether every cause so far was rebuilt, or has no device code
         for stop in sorted(self._stops, key=lambda stop: stop.line):
             while causes and causes[0].line <= stop.line:
                 cause = causes.popleft()
-                excused &= bool(cause.rebuilt) or cause.device is False
+                harmless &= bool(cause.rebuilt) or cause.device is False
                 until = max(until, cause.rebuilt)
             went_on = stop.family == "ci" and last_report > stop.line  # another of the job's steps had failed
             succeeded = self._succeeded.get(stop.family, 0) > stop.line
             finished = stop.family == "ninja" and number > stop.line and not missing
-            if not (went_on or succeeded or finished or (excused and until > stop.line)):
+            if not (went_on or succeeded or finished or (harmless and until > stop.line)):
                 lasting.append(stop)
         return lasting
 

@@ -58,7 +58,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _body(report: Report, findings: Sequence[Finding], unknown: str | None) -> str:
     """Content of a case: failures, or why the kernel cannot be checked; then other findings."""
-    severe = [each for each in findings if not each.excused and at_least(each.severity, report.fail_on)]
+    severe = [each for each in findings if not each.accepted and at_least(each.severity, report.fail_on)]
     others = [_line(report, each) for each in findings if each not in severe]
     body = "".join(_failure(report, each) for each in severe)
     if not severe and unknown is not None:

@@ -78,7 +78,7 @@ def findings(
             "message": clip(finding.message, LONGEST_MESSAGE),
             "place": clip(place(finding), LONGEST_PLACE) if finding.origin else "",
             "state": finding.baseline_state,
-            "excused": finding.excused,
+            "accepted": finding.accepted,
             "kernel": index.get(id(finding.kernel)),
             **named(finding.kernel, called),
         }

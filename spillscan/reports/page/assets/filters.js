@@ -8,8 +8,8 @@ const filters = (() => {
 
   // The worst open finding of each kernel.
   const worst = new Array(columns.count).fill("none");
-  for (const { kernel, severity, excused } of payload.findings || [])
-    if (!excused && kernel !== null && ORDER.indexOf(severity) < ORDER.indexOf(worst[kernel])) worst[kernel] = severity;
+  for (const { kernel, severity, accepted } of payload.findings || [])
+    if (!accepted && kernel !== null && ORDER.indexOf(severity) < ORDER.indexOf(worst[kernel])) worst[kernel] = severity;
 
   const of = {
     arch: store.arch,

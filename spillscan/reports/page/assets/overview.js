@@ -34,7 +34,7 @@
   }
 
   function findings({ verdict, findings: found }) {
-    const item = (each, some = []) => h("li", { class: each.excused ? "excused" : "" },
+    const item = (each, some = []) => h("li", { class: each.accepted ? "accepted" : "" },
       h("span", { class: `tag sev-${each.severity}` }, each.severity),
       h("p", { class: "who" }, h("b", {}, store.anchor(each.kernel, each.name)), " ", h("span", { class: "quiet" }, each.arch || "arch unknown")),
       h("div", {}, h("p", {}, marked(each.message)), some.length ? alike(some) : null),
