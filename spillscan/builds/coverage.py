@@ -1,8 +1,7 @@
-"""GPUs that can run a file's code: its machine code, or PTX compiled by the driver.
+"""Archs that binaries contain code for, and those that a policy requires.
 
-Compatibility follows the CUDA C++ Programming Guide; for machine code see :func:`~spillscan.occupancy.devices.runs_on`.
 PTX can be compiled for any GPU of its own compute capability or a later one; PTX for an arch with a suffix letter only
-for GPUs that run machine code with that letter.
+for GPUs that run machine code with that letter (CUDA C++ Programming Guide).
 """
 
 from __future__ import annotations
@@ -13,15 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from spillscan.model import Build, Gap, Origin
-from spillscan.model.symbols import arch_family, natural
-from spillscan.occupancy.devices import resolve, runs_on
+from spillscan.model.symbols import natural
 
 REQUIREMENT = re.compile(r"(?:sm|compute)_\d+[af]?")
 """Syntax of a requirement: machine code for exactly one arch, or PTX that any GPU from a compute capability on can
 run."""
-_TEGRA = frozenset({"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_101", "sm_110"})
-"""Tegra archs, whose machine code is compatible neither with each other nor with other GPUs (the same guide, "Binary
-Compatibility")."""
 
 
 class Archs(Struct):
@@ -37,27 +32,12 @@ class Archs(Struct):
         served = {each for each in wanted if any(_serves(arch, each) for arch in self.portable)}
         return [arch for arch in wanted if arch not in self.machine | served]
 
-    def for_gpu(self, name: str) -> tuple[list[str], list[str]]:
-        """Machine code and PTX that can run on a GPU; the driver uses PTX if there is no machine code."""
-        target = resolve(name)[0].target
-        alike = (arch for arch in self.machine if arch_family(arch) == target or _TEGRA.isdisjoint({arch, target}))
-        machine = [arch for arch in alike if runs_on(arch, name)]
-        portable = [arch for arch in self.portable if _runs(arch, name)]
-        return sorted(machine, key=natural), sorted(portable, key=natural)
-
 
 def _serves(arch: str, wanted: str) -> bool:
     """Whether PTX for ``arch`` satisfies the requirement ``wanted``."""
     if not wanted.startswith("compute_") or not wanted[-1].isdigit() or not arch[-1].isdigit():
         return arch == wanted
     return int(arch.removeprefix("compute_")) <= int(wanted.removeprefix("compute_"))
-
-
-def _runs(portable: str, name: str) -> bool:
-    number = portable.removeprefix("compute_")
-    if not number.isdigit():
-        return runs_on(f"sm_{number}", name)
-    return divmod(int(number), 10) <= resolve(name)[0].version
 
 
 def of_build(build: Build) -> dict[str, Archs]:

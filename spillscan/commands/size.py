@@ -6,19 +6,17 @@ Members that are compressed together share their stored bytes in proportion to t
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from os.path import basename
 from typing import Any
 
 from msgspec import to_builtins
 
 from spillscan.builds import coverage
-from spillscan.builds.coverage import Archs
 from spillscan.commands import _answers, _issues, _options, _policy
 from spillscan.judging.verdict import gaps_of_issues, verdict
 from spillscan.model import Issue
 from spillscan.naming import Names
-from spillscan.occupancy.devices import devices
 from spillscan.output.errors import InputError, UsageError
 from spillscan.output.nouns import count, size, sizes
 from spillscan.output.terminal import Progress, complain
@@ -30,11 +28,11 @@ from spillscan.reading.inputs.paths import expand
 from spillscan.reading.inputs.source import Source
 from spillscan.reports import sizes as size_report
 from spillscan.reports.sizes import Duplicate, SizedFile
-from spillscan.reports.table import Column, Table, of_rows
+from spillscan.reports.table import Column, Table
 
 EPILOG = "Example: spillscan size libgemm.so --by family,arch --top 10"
 _LEVELS = ("arch", "kind", "section", "family", "kernel", "namespace", "object", "member", "file")
-_ALONE = ("copy", "gpu")
+_ALONE = "copy"
 _OF_KERNELS = frozenset({"family", "kernel", "namespace"})
 
 
@@ -45,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _options.add_levels(
         parser,
-        (*_LEVELS, *_ALONE),
+        (*_LEVELS, _ALONE),
         ("arch", "kind"),
-        "copy (alone): duplicate code and its cost; gpu (alone): the GPUs that can run it, by machine code or PTX",
+        "copy (alone): duplicate code and its cost",
     )
     _policy.add_accept(parser)
     _options.add_rows(parser, 12, "rows per group", "groups")
@@ -59,13 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0; 1 if a file exceeds the policy's size, 2 if an input is not fully readable or lacks required code."""
     forms = _answers.forms_of(arguments)
     policy = _policy.policy_of(arguments, of_files=True)
-    alone = next((level for level in arguments.by if level in _ALONE), "")
-    if alone and (arguments.base or len(arguments.by) > 1):
-        raise UsageError(f"--by {alone} cannot be combined with --base or other groups", "leave them out")
-    if alone and any(form.name == "html" for form in forms):
-        raise UsageError(f"the HTML page does not support --by {alone}", f"leave --by {alone} out")
+    copies = _ALONE in arguments.by
+    if copies and (arguments.base or len(arguments.by) > 1):
+        raise UsageError("--by copy cannot be combined with --base or other groups", "leave them out")
+    if copies and any(form.name == "html" for form in forms):
+        raise UsageError("the HTML page does not support --by copy", "leave --by copy out")
     issues: list[Issue] = []
-    wanted = {"symbols": not _OF_KERNELS.isdisjoint(arguments.by) or alone == "copy", "copies": alone == "copy"}
+    wanted = {"symbols": copies or not _OF_KERNELS.isdisjoint(arguments.by), "copies": copies}
     base = _sized(arguments.base, wanted, issues)
     files = _sized(arguments.inputs, wanted, issues)
     archs = size_report.archs(files)
@@ -75,10 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         if (most := policy.setting("max_file_bytes").value) is not None and (size := each.sizes.stored_bytes) > most
     ]
     most = _options.rows_of(arguments)
-    if alone == "copy":
+    if copies:
         _answers.show(forms, _duplicates(files), most)
-    elif alone:
-        _answers.show(forms, _gpus(archs.values()))
     else:
         levels = arguments.by
         if len(files) > 1 and "file" not in levels:
@@ -149,18 +145,3 @@ def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
         ),
     ]
     return Table(columns=columns, rows=found, notes=notes, empty="no duplicated code")
-
-
-def _gpus(files: Iterable[Archs]) -> Table[Any]:
-    used = [each for each in files if each.machine or each.portable]
-    rows = []
-    for device in devices():
-        found = [each.for_gpu(device.target) for each in used]
-        lost = sum(not machine and not portable for machine, portable in found)
-        native = " ".join(dict.fromkeys(machine[-1] for machine, _ in found if machine))
-        compiled = " ".join(dict.fromkeys(portable[-1] for machine, portable in found if portable and not machine))
-        names = ", ".join(gpu.name for gpu in device.gpus[:2])
-        rows.append((device.compute_capability, names, native or None, compiled or None, len(used) - lost, lost))
-    heads = ("capability", "such as", "runs", "driver compiles", "files supported", "unsupported")
-    names_of_columns = ("compute_capability", "gpus", "machine_code", "compiled_ptx", "files_run", "files_do_not_run")
-    return of_rows(heads, rows, left=heads[:4], names=names_of_columns)
