@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import glob
 import itertools
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -81,8 +81,8 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     old = [each for each in before.calls if _stays(each, left, new)]
     settled = [each for each in at_start.runs if _settles(run, each, did=bool(new or found))]
     runs = [each for each in before.runs if each.kept not in ended and each not in settled]
-    finished = replace(run, kept="")
-    build = BuildRecord(runs=(*runs, finished), watched=watched, calls=(*old, *new), outputs=tuple(outputs))
+    runs.append(replace(run, kept=""))
+    build = BuildRecord(runs=tuple(runs), watched=watched, calls=(*old, *new), outputs=tuple(outputs))
     for each in killed:
         shutil.rmtree(each.kept, ignore_errors=True)
     return Account(build, new, tried)
@@ -99,8 +99,7 @@ def _watched_by(compilers: Iterable[str]) -> tree.Watched:
 
 
 def _known(kept: str) -> Known:
-    with open(os.path.join(kept, LIST), encoding="ascii") as file:
-        return msgspec.convert(json.load(file), Known)
+    return msgspec.convert(json.loads(Path(kept, LIST).read_text("ascii")), Known)
 
 
 def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
@@ -117,13 +116,12 @@ def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
 
 def _calls(kept: str) -> Iterator[Call]:
     """Calls that ended, and those that only began."""
-    for path in glob.glob(os.path.join(glob.escape(kept), "*.call")):
-        with suppress(OSError, ValueError, SyntaxError, msgspec.MsgspecError), open(path, encoding="ascii") as file:
-            yield msgspec.convert(ast.literal_eval(file.read()), Call)
-    for path in glob.glob(os.path.join(glob.escape(kept), "*.began")):  # killed before Python started
-        with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:
-            folder, *words = file.read().split("\0")[:-1]
-            yield Call(began_ns=os.stat(path).st_mtime_ns, command=tuple(words), folder=folder)
+    for path in Path(kept).glob("*.call"):
+        yield msgspec.convert(ast.literal_eval(path.read_text("ascii")), Call)
+    for path in Path(kept).glob("*.began"):
+        with suppress(OSError, ValueError):  # ended meanwhile; empty
+            folder, *words = path.read_text("utf-8", "backslashreplace").split("\0")[:-1]
+            yield Call(began_ns=path.stat().st_mtime_ns, command=tuple(words), folder=folder)
 
 
 def _stays(call: Call, left: set[str], new: Sequence[Call]) -> bool:

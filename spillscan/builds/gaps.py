@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from spillscan.builds.launcher import digest
-from spillscan.builds.record import BuildRecord, Call, Output, Run
+from spillscan.builds.record import BuildRecord, Call, Output
 from spillscan.builds.tree import shown
 from spillscan.model import Issue, Origin
 from spillscan.model.build import Unit
@@ -28,7 +28,8 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         yield _issue("build-incomplete", "nothing was compiled under `spillscan run`", name)
     for run in build.runs:
         if run.kept or run.status:
-            yield _issue("build-incomplete", _of_run(run), name)
+            how = f"ended with {_end(run.status)}" if run.status else "did not finish"
+            yield _issue("build-incomplete", f"`{' '.join(run.command)[:60]}` {how}: later steps are missing", name)
     digest_of = cache(digest)
     for call in build.calls:
         if call.status != 0:
@@ -60,13 +61,6 @@ def to_read(build: BuildRecord) -> list[Output]:
             found.append(output)
             known.update(output.pieces)
     return found
-
-
-def _of_run(run: Run) -> str:
-    command = " ".join(run.command)[:60]
-    if run.kept:
-        return f"`spillscan run -- {command}` did not finish: run it again"
-    return f"`{command}` ended with {_end(run.status or 0)}: later steps are missing"
 
 
 def _is_mended(call: Call, calls: Sequence[Call]) -> bool:

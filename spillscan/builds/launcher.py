@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import file_digest
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from spillscan.builds.compilation import asks_for_report, split
 from spillscan.builds.pieces import code_of
@@ -41,11 +41,11 @@ _OPENED = re.compile(r"^\.+ (.+)$|(?<=[^\\] )((?:\\.|[^\s\\])+)", re.MULTILINE)
 _BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
 _SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
 _LARGEST_BYTES = 64 << 20
-_MOST_ANCESTORS, _MOST_WORDS = 64, 16
+_MOST_WORDS = 16
 
 
-def main(place: str, command: Sequence[str]) -> int:
-    """Run ``command`` as its caller would, and record it; returns its exit status.
+def main(place: str, *command: str) -> NoReturn:
+    """Run ``command`` as its caller would, record it, and exit with its status.
 
     The script that started Python has written ``PLACE.began``, which remains if the call never ends.
     """
@@ -64,22 +64,25 @@ def main(place: str, command: Sequence[str]) -> int:
         os.environ.update(lists)
     words, texts = _words(command)
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
-    status, report = _ran([command[0], *adds, *command[1:]])
+    status, report = _ran([command[0], *adds, *command[1:]], f"{place}.stderr")
     with suppress(BrokenPipeError):
         sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
     call: dict[str, Any] = {"began_ns": began, "command": words, "folder": os.getcwd(), "status": status}
     call |= {"ancestors": [*_ancestors(kept)], "report": report[:_LARGEST_BYTES].decode(errors="replace")}
-    call |= _files(words, texts, started, compiled=b" info " in report)
-    read = _headers(headers, program)
-    call["headers"] = read is not None
-    call["files"] |= {os.path.abspath(path): digest(path, started) for path in read or ()}
+    opened = _headers(headers, program)
+    read = texts.union(opened or ())
+    call |= {"headers": opened is not None, **_files(words, read, started, compiled=b" info " in report)}
     with suppress(OSError):
         with open(f"{place}.part", "w", encoding="ascii") as file:
             file.write(ascii(call))
         os.rename(f"{place}.part", f"{place}-{began}.call")
         os.unlink(f"{place}.began")
-    return status if status >= 0 else _die_of(-status)
+    if status < 0:  # so that the caller sees the same status
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
@@ -88,26 +91,19 @@ def main(place: str, command: Sequence[str]) -> int:
 def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
     """Words of a command with environment variables and options files expanded, and the paths of these files."""
     before, after = (split(os.environ.get(name, "")) for name in FLAGS)
-    texts = set[str]()
-    return [command[0], *_expanded([*before, *command[1:], *after], texts)], texts
-
-
-def _expanded(words: Iterable[str], texts: set[str]) -> Iterator[str]:
-    """The words, with the words of options files in their place; adds the files to ``texts``."""
-    rest = iter(words)
-    for word in rest:
+    waiting = deque((*before, *command[1:], *after))
+    words, texts = [command[0]], set[str]()
+    while waiting:
+        word = waiting.popleft()
+        if word in _OPTIONS_FILES and waiting:
+            word += f"={waiting.popleft()}"
         option, _, value = word.partition("=")
-        named = [word]
-        if option not in _OPTIONS_FILES:
-            value = word[1:] if word.startswith("@") else ""
-        elif not value and (following := next(rest, "")):
-            value, named = following, [word, following]
-        files = [each for each in value.split(",") if each not in texts and _kind(each) == "text"]
+        named = word[1:] if word.startswith("@") else value if option in _OPTIONS_FILES else ""
+        files = [each for each in named.split(",") if each not in texts and _kind(each) == "text"]
+        words += [] if files else [word]
         texts.update(files)
-        if not files:
-            yield from named
-        for file in files:
-            yield from _expanded(split(_text(file)), texts)
+        waiting.extendleft(reversed([inner for file in files for inner in split(_text(file))]))
+    return words, texts
 
 
 def _text(path: str) -> str:
@@ -116,21 +112,21 @@ def _text(path: str) -> str:
     return ""
 
 
-def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -> dict[str, Any]:
-    """Files that the words of a call name: read ones with digests, and written ones."""
+def _files(words: list[str], read: set[str], since: int, *, compiled: bool) -> dict[str, Any]:
+    """Files of a call: sources and others that it ``read`` with digests, and those that it wrote."""
     values = [(option, value) for option, _, value in (word.partition("=") for word in words)]
     outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUT_OPTIONS}
-    named = dict.fromkeys((*words[1:], *(value for _, value in values), *texts))
+    named = dict.fromkeys((*words[1:], *(value for _, value in values)))
     found = {path: kind for path in named if (kind := _kind(path))}
-    wrote = [path for path, kind in found.items() if kind == "binary" and is_since(path, started)]
-    read = [path for path, kind in found.items() if kind == "text" and path not in outputs]
+    wrote = [path for path, kind in found.items() if kind == "binary" and is_since(path, since)]
+    sources = [path for path, kind in found.items() if kind == "text" and path not in outputs]
     if compiled and not wrote:  # the output is not named
         folders = filter(os.path.isdir, (".", *outputs))
         near = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
-        wrote = [path for path in near if _kind(path) == "binary" and is_since(path, started)]
+        wrote = [path for path in near if _kind(path) == "binary" and is_since(path, since)]
     return {
-        "sources": [path for path in read if path not in texts],
-        "files": {os.path.abspath(path): digest(path, started) for path in read},
+        "sources": sources,
+        "files": {os.path.abspath(path): digest(path, since) for path in (*sources, *read)},
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in code_of(path).pieces}),
         "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),
@@ -140,7 +136,7 @@ def _files(words: list[str], texts: set[str], started: int, *, compiled: bool) -
 def _kind(path: str) -> str:
     """``text`` or ``binary``; empty if ``path`` is not a readable regular file."""
     with suppress(OSError, ValueError):
-        if stat.S_ISREG(os.stat(path).st_mode):
+        if os.path.isfile(path):
             with open(path, "rb") as file:
                 return "binary" if file.read(8).startswith(_BINARY) else "text"
     return ""
@@ -149,7 +145,7 @@ def _kind(path: str) -> str:
 def digest(path: str, started: int | None = None) -> str:
     """SHA-256 of a file; empty if there is none, or if it changed since ``started``."""
     with suppress(OSError, ValueError):
-        if _kind(path) and (started is None or not is_since(path, started)):
+        if os.path.isfile(path) and (started is None or not is_since(path, started)):
             with open(path, "rb") as file:
                 return file_digest(file, "sha256").hexdigest()
     return ""
@@ -175,9 +171,7 @@ def _ancestors(kept: str) -> Iterator[list[str]]:
     """Working directory and command line of each ancestor process up to the run, the nearest first."""
     number, run = os.getppid(), os.path.basename(kept).partition("-")[0]
     with suppress(OSError, ValueError, IndexError):
-        for _ in range(_MOST_ANCESTORS):
-            if str(number) == run:
-                return
+        while str(number) != run:
             words = _text(f"/proc/{number}/cmdline").split("\0")[:_MOST_WORDS]
             yield [os.readlink(f"/proc/{number}/cwd"), *words]
             number = int(_text(f"/proc/{number}/stat").rpartition(")")[2].split()[1])
@@ -192,34 +186,20 @@ def behind_scripts(path: str) -> str:
     return os.path.realpath(found[1]) if found else path
 
 
-def _ran(command: list[str]) -> tuple[int, bytes]:
+def _ran(command: list[str], place: str) -> tuple[int, bytes]:
     """Run a compiler; returns (status, standard error). A negative status is the signal that ended it.
 
-    It writes to a terminal if its caller does, so that it prints colors.
+    ``place``: a file for standard error; a pipe would stay open while anything that the compiler started lives.
     """
-    seen, printed = os.openpty() if os.isatty(2) else os.pipe()
-    if os.isatty(2):
-        import tty
-
-        tty.setraw(printed)  # the outer terminal processes the output
-    try:
-        child = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, printed, 2)])
-    except OSError as error:
-        return 127 if isinstance(error, FileNotFoundError) else 126, f"{command[0]}: {error.strerror}\n".encode()
-    os.close(printed)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(child, received))
-    kept = []
-    with suppress(OSError):  # a terminal whose other end is closed
-        while data := os.read(seen, 1 << 16):
-            kept.append(data)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), b"".join(kept)
-
-
-def _die_of(number: int) -> int:
-    """End with the signal that ended the compiler, so that the caller sees the same status."""
-    with suppress(OSError):  # SIGKILL has no handler
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    return 128 + number
+    with open(place, "a+b") as printed:
+        actions = [(os.POSIX_SPAWN_DUP2, printed.fileno(), 2)]
+        try:
+            child = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
+        except OSError as error:
+            return 127 if isinstance(error, FileNotFoundError) else 126, f"{command[0]}: {error.strerror}\n".encode()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda received, _: os.kill(child, received))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        printed.seek(0)
+        return status, printed.read()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b, sha256
 from itertools import chain
 from struct import Struct
@@ -60,13 +60,13 @@ def code_of(path: str) -> Code:
 def _stored(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
     """Ranges of a file outside of holes, which read as zeros."""
     end = 0
-    while end < size:
-        try:
+    with suppress(OSError):  # the rest is a hole
+        while end < size:
             begin = os.lseek(descriptor, end, os.SEEK_DATA)
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-        except OSError as error:
-            begin, end = (size if error.errno == errno.ENXIO else end), size
-        yield begin, end
+            yield begin, end
+    if end == 0 and os.fstat(descriptor).st_blocks:  # a file system that does not know holes
+        yield 0, size
 
 
 def _size(head: bytes) -> int:

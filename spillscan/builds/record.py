@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -191,8 +192,7 @@ def read(path: str) -> BuildRecord:
     Raises InputError if it cannot be read, is damaged, or of another release.
     """
     try:
-        with open(path, "rb") as file:
-            return decoded(file.read(), path)
+        return decoded(Path(path).read_bytes(), path)
     except FileNotFoundError:
         return BuildRecord()
     except OSError as error:

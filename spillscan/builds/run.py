@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -28,10 +29,7 @@ from spillscan.output.errors import UsageError
 from spillscan.output.files import Target, cache_folder, hold
 
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_START = (
-    f"import sys; sys.path.append({_TOP!r}); from spillscan.builds.launcher import main;"
-    " sys.exit(main(sys.argv[1], sys.argv[2:]))"
-)
+_START = f"import sys; sys.path.append({_TOP!r}); from spillscan.builds import launcher; launcher.main(*sys.argv[1:])"
 _SCRIPT = f"""#!/bin/sh
 case "$0" in */launch) ;; *) set -- TARGET "$@" ;; esac
 case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; esac
@@ -119,24 +117,23 @@ def _front(real: str) -> str:
 
     Its path, content and times are the same in every run, because caches hash them as the compiler's.
     """
-    target = launcher.behind_scripts(os.path.realpath(real))
-    tools = os.path.dirname(target)
+    target = Path(launcher.behind_scripts(os.path.realpath(real)))
+    toolkit = target.parent.parent
     number = hashlib.sha256(f"{_SCRIPT}\0{target}".encode()).hexdigest()[:16]
-    front = os.path.join(cache_folder("launchers"), number, os.path.basename(os.path.dirname(tools)) or "cuda")
-    nvcc = os.path.join(front, "bin", "nvcc")
-    os.makedirs(os.path.dirname(nvcc), exist_ok=True)
-    links = {os.path.join(front, "launch"): nvcc}
-    if os.path.basename(tools) == "bin":
-        for place, files in ((front, os.path.dirname(tools)), (os.path.join(front, "bin"), tools)):
-            links |= {os.path.join(place, name): os.path.join(files, name) for name in os.listdir(files)}
-    for link in links.keys() - {nvcc, os.path.dirname(nvcc)}:
+    front = Path(cache_folder("launchers"), number, toolkit.name or "cuda")
+    nvcc = front / "bin" / "nvcc"
+    nvcc.parent.mkdir(parents=True, exist_ok=True)
+    links = {front / "launch": nvcc}
+    if target.parent.name == "bin":
+        links |= {front / each.name: each for each in toolkit.iterdir()}
+        links |= {nvcc.parent / each.name: each for each in target.parent.iterdir()}
+    for link in links.keys() - {nvcc, nvcc.parent}:
         with contextlib.suppress(FileExistsError):
-            os.symlink(links[link], link)
-    if not os.path.exists(nvcc):
-        draft, seconds = f"{nvcc}.{os.getpid()}", os.stat(target).st_mtime
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(_SCRIPT.replace("TARGET", shlex.quote(target)))
-        os.chmod(draft, 0o755)
+            link.symlink_to(links[link])
+    if not nvcc.exists():
+        draft, seconds = Path(f"{nvcc}.{os.getpid()}"), target.stat().st_mtime
+        draft.write_text(_SCRIPT.replace("TARGET", shlex.quote(str(target))), "utf-8")
+        draft.chmod(0o755)
         os.utime(draft, (seconds, seconds))
-        os.replace(draft, nvcc)
-    return front
+        draft.replace(nvcc)
+    return str(front)

@@ -101,7 +101,7 @@ def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path
         ("nvcc -optf one,two a.cu", "nvcc before -O1 -g -O2 a.cu after 'it all'", "one two"),
         ("nvcc --options-file=two", "nvcc before -O2 after 'it all'", "two"),
         ("nvcc @nested @none", "nvcc before -O2 @nested @none after 'it all'", "nested two"),
-        ("nvcc -optf", "nvcc before -optf after 'it all'", ""),
+        ("nvcc -optf", "nvcc before -optf=after 'it all'", ""),
     ],
 )
 def test_words_of_a_call(command: str, words: str, files: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ RUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "well": ({"status": 0}, []),
     "failed": ({"status": 2}, [f"`make` ended with exit status 2: {MISSING}"]),
     "killed": ({"status": -9}, [f"`make` ended with signal 9: {MISSING}"]),
-    "lost": ({"kept": "/nowhere"}, ["`spillscan run -- make` did not finish: run it again"]),
+    "lost": ({"kept": "/nowhere"}, [f"`make` did not finish: {MISSING}"]),
 }
 
 

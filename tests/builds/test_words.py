@@ -48,10 +48,12 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in (*texts, *binaries):
         (tmp_path / name).write_bytes(code if name in binaries else b"x")
     started = max((tmp_path / name).stat().st_ctime_ns for name in (*texts, *binaries)) + 1
-    digest, none = hashlib.sha256(b"x").hexdigest(), {"sources": [], "files": {}, "wrote": [], "pieces": []}
+    digest = hashlib.sha256(b"x").hexdigest()
+    none = {"sources": [], "files": {}, "wrote": [], "pieces": []}
 
     def noted(line: str, *, compiled: bool = True) -> dict[str, Any]:
-        return launcher._files(line.split(), {"opts"} if "@opts" in line else set(), started, compiled=compiled)
+        texts = {"opts"} if "@opts" in line else set()
+        return launcher._files(line.split(), texts, started, compiled=compiled)
 
     os.utime("new.o")  # later than the start
     line = "nvcc -c a.cu --pre-include=b.cu -MF a.d -o new.o old.o @opts gone.cu"
@@ -76,10 +78,15 @@ def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
 
 def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher.signal, "signal", lambda *_: None)
-    assert launcher._ran(["sh", "-c", "echo said >&2; exit 3"]) == (3, b"said\n")
-    assert launcher._ran(["sh", "-c", "kill -9 $$"]) == (-9, b"")
-    assert launcher._ran(["/no/such"]) == (127, b"/no/such: No such file or directory\n")
-    assert launcher._ran([str(tmp_path)]) == (126, f"{tmp_path}: Permission denied\n".encode())
+    for number, (words, expected) in enumerate(
+        [
+            (["sh", "-c", "echo said >&2; exit 3"], (3, b"said\n")),
+            (["sh", "-c", "kill -9 $$"], (-9, b"")),
+            (["/no/such"], (127, b"/no/such: No such file or directory\n")),
+            ([str(tmp_path)], (126, f"{tmp_path}: Permission denied\n".encode())),
+        ]
+    ):
+        assert launcher._ran(words, str(tmp_path / str(number))) == expected
 
 
 @pytest.mark.parametrize(
