@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import os
 import shutil
@@ -69,9 +68,9 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     changed |= rules.changed_since(start.since_ns, [each for each in watched if each not in start.tops])
     changed |= {each.path for each in before.outputs if not each.is_as_it_was}
     found = []
-    for path in itertools.filterfalse(is_of_check, changed):
+    for path in changed:
         code = code_of(path)
-        if code.pieces and (not code.packed or contains_code(path)):
+        if code.pieces and not is_of_check(path) and (not code.packed or contains_code(path)):
             entry = tree.entry_of(path) or (0, 0, 0)
             found.append(Output(path=path, entry=entry, pieces=code.pieces, linked=code.linked))
     unchanged = [each for each in before.outputs if each.path not in changed]

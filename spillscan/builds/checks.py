@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import product
 from typing import TYPE_CHECKING
 
 from spillscan.builds.tree import is_since
@@ -31,8 +32,7 @@ def is_check(call: Call) -> bool:
         return False
     places = {os.path.join(step[0], word.removeprefix("-B")) for word in step}
     places |= {found[1] for word in (call.folder, *call.command) if (found := _BUILD_FOLDER.match(word))}
-    last = (os.path.join(place, name) for place in places for name in _WRITTEN_LAST)
-    ended_well = any(is_since(path, call.began_ns) for path in last)
+    ended_well = any(is_since(os.path.join(*each), call.began_ns) for each in product(places, _WRITTEN_LAST))
     return ended_well and all(not os.path.exists(path) or is_of_check(path) for path in map(call.path, call.sources))
 
 

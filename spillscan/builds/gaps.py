@@ -65,8 +65,8 @@ def to_read(build: BuildRecord) -> list[Output]:
 
 def _is_mended(call: Call, calls: Sequence[Call]) -> bool:
     """Whether a later call compiled the same as a failed one; without a named source, it may have had another."""
-    later = (each for each in calls if each.status == 0 and each.began_ns > call.began_ns and each.sources)
-    return any(each.repeats(call) for each in later)
+    later = (each for each in calls if each.status == 0 and each.began_ns > call.began_ns)
+    return any(each.sources and each.repeats(call) for each in later)
 
 
 def _of_failed(call: Call) -> tuple[str, str]:

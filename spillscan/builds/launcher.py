@@ -23,7 +23,6 @@ from spillscan.builds.tree import is_since
 
 RUN = "SPILLSCAN_RUN"
 """Environment variable with the folder of a run's calls. The folder's name begins with the run's process id."""
-FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 FIGURES = re.compile(
     rb"^(?:(?:ptxas|nvlink) ?(?:\S.*?, line \d+; )?info *: (?:\d+ bytes gmem|Compiling entry function |Function "
     rb"|Processing |[Uu]sed \d+ registers|Compile time = |\d+ bytes stack frame, )"
@@ -32,8 +31,15 @@ FIGURES = re.compile(
 )
 """Lines that ``-Xptxas -v`` adds."""
 _DRY_RUN = frozenset(("--dryrun", "-dryrun", "-#"))
-_OUTPUT_OPTIONS = frozenset(
-    ("-o", "--output-file", "-odir", "--output-directory", "-MF", "--dependency-output", "-time", "--time")
+_OUTPUTS = (
+    "-o",
+    "--output-file",
+    "-odir",
+    "--output-directory",
+    "-MF",
+    "--dependency-output",
+    "-time",
+    "--time",
 )
 _OPTIONS_FILES = ("-optf", "--options-file")
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
@@ -44,18 +50,19 @@ _LARGEST_BYTES = 64 << 20
 _MOST_WORDS = 16
 
 
-def main(place: str, *command: str) -> NoReturn:
+def main(trace: str, *command: str) -> NoReturn:
     """Run ``command`` as its caller would, record it, and exit with its status.
 
-    The script that started Python has written ``PLACE.began``, which remains if the call never ends.
+    ``trace``: the file that the launcher script wrote; it remains if the call never ends.
     """
-    kept = os.path.dirname(place)
     os.environ.pop(RUN, None)
     try:
-        began = os.stat(f"{place}.began").st_mtime_ns
+        began = os.stat(trace).st_mtime_ns
+        place = f"{trace}-{began}"  # unlike process ids, never used again
+        os.rename(trace, f"{place}.began")
+        printed = os.open(f"{place}.stderr", os.O_RDWR | os.O_CREAT)
     except OSError:  # a full disk, or the run is over: continue the build unrecorded
         os.execvp(command[0], list(command))
-    started = began + 1  # file times are coarse: a file with the same time was there before
     is_nvcc = os.path.basename(command[0]).startswith("nvcc")
     program, headers = behind_scripts(os.path.realpath(command[0])), f"{place}.headers"
     lists = {"SUNPRO_DEPENDENCIES": headers, "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": headers}
@@ -64,19 +71,19 @@ def main(place: str, *command: str) -> NoReturn:
         os.environ.update(lists)
     words, texts = _words(command)
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
-    status, report = _ran([command[0], *adds, *command[1:]], f"{place}.stderr")
+    status, report = _ran([command[0], *adds, *command[1:]], printed)
     with suppress(BrokenPipeError):
         sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
-    call: dict[str, Any] = {"began_ns": began, "command": words, "folder": os.getcwd(), "status": status}
-    call |= {"ancestors": [*_ancestors(kept)], "report": report[:_LARGEST_BYTES].decode(errors="replace")}
     opened = _headers(headers, program)
-    read = texts.union(opened or ())
-    call |= {"headers": opened is not None, **_files(words, read, started, compiled=b" info " in report)}
+    call: dict[str, Any] = {"began_ns": began, "command": words, "folder": os.getcwd(), "headers": opened is not None}
+    call |= {"ancestors": [*_ancestors(place)], "report": report[:_LARGEST_BYTES].decode(errors="replace")}
+    # file times are coarse: a file with the same time was there before
+    call |= {"status": status, **_files(words, texts.union(opened or ()), began + 1, compiled=b" info " in report)}
     with suppress(OSError):
         with open(f"{place}.part", "w", encoding="ascii") as file:
             file.write(ascii(call))
-        os.rename(f"{place}.part", f"{place}-{began}.call")
+        os.rename(f"{place}.part", f"{place}.call")
         os.unlink(f"{place}.began")
     if status < 0:  # so that the caller sees the same status
         with suppress(OSError):  # SIGKILL has no handler
@@ -90,7 +97,7 @@ def main(place: str, *command: str) -> NoReturn:
 
 def _words(command: Sequence[str]) -> tuple[list[str], set[str]]:
     """Words of a command with environment variables and options files expanded, and the paths of these files."""
-    before, after = (split(os.environ.get(name, "")) for name in FLAGS)
+    before, after = (split(os.environ.get(name, "")) for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"))
     waiting = deque((*before, *command[1:], *after))
     words, texts = [command[0]], set[str]()
     while waiting:
@@ -115,7 +122,7 @@ def _text(path: str) -> str:
 def _files(words: list[str], read: set[str], since: int, *, compiled: bool) -> dict[str, Any]:
     """Files of a call: sources and others that it ``read`` with digests, and those that it wrote."""
     values = [(option, value) for option, _, value in (word.partition("=") for word in words)]
-    outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUT_OPTIONS}
+    outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUTS}
     named = dict.fromkeys((*words[1:], *(value for _, value in values)))
     found = {path: kind for path in named if (kind := _kind(path))}
     wrote = [path for path, kind in found.items() if kind == "binary" and is_since(path, since)]
@@ -167,9 +174,9 @@ def _headers(path: str, compiler: str) -> set[str] | None:
 # ---- processes ----------------------------------------------------------------------------------------------------
 
 
-def _ancestors(kept: str) -> Iterator[list[str]]:
+def _ancestors(place: str) -> Iterator[list[str]]:
     """Working directory and command line of each ancestor process up to the run, the nearest first."""
-    number, run = os.getppid(), os.path.basename(kept).partition("-")[0]
+    number, run = os.getppid(), os.path.basename(os.path.dirname(place)).partition("-")[0]
     with suppress(OSError, ValueError, IndexError):
         while str(number) != run:
             words = _text(f"/proc/{number}/cmdline").split("\0")[:_MOST_WORDS]
@@ -186,20 +193,19 @@ def behind_scripts(path: str) -> str:
     return os.path.realpath(found[1]) if found else path
 
 
-def _ran(command: list[str], place: str) -> tuple[int, bytes]:
+def _ran(command: list[str], printed: int) -> tuple[int, bytes]:
     """Run a compiler; returns (status, standard error). A negative status is the signal that ended it.
 
-    ``place``: a file for standard error; a pipe would stay open while anything that the compiler started lives.
+    ``printed``: a file for standard error; a pipe would stay open while anything that the compiler started lives.
     """
-    with open(place, "a+b") as printed:
-        actions = [(os.POSIX_SPAWN_DUP2, printed.fileno(), 2)]
-        try:
-            child = os.posix_spawnp(command[0], command, os.environ, file_actions=actions)
-        except OSError as error:
-            return 127 if isinstance(error, FileNotFoundError) else 126, f"{command[0]}: {error.strerror}\n".encode()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda received, _: os.kill(child, received))
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        printed.seek(0)
-        return status, printed.read()
+    try:
+        child = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, printed, 2)])
+    except OSError as error:
+        return 127 if isinstance(error, FileNotFoundError) else 126, f"{command[0]}: {error.strerror}\n".encode()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os.kill(child, received))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with open(printed, "rb") as file:
+        file.seek(0)
+        return status, file.read()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from hashlib import blake2b, sha256
-from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
@@ -20,7 +17,9 @@ _SECTION_HEADERS = Struct("<32xI10xHH"), Struct("<40xQ10xHH")
 """Offset of the table of section headers, size and number of them, in 32-bit and 64-bit files."""
 _PTX = re.compile(rb"^\s*\.version\s[^\0]*^\s*\.target\s+sm_", re.MULTILINE)
 _LINK_STUB = b"__cudaPrelinkedFatbins"
-_HEAD_BYTES = 1 << 12
+_HEAD_BYTES, _LARGE_BYTES = 1 << 12, 1 << 30
+_SPARSE = 8
+"""A large file of which the file system stores less than one byte in so many is not searched here."""
 
 
 class Code(NamedTuple):
@@ -29,10 +28,10 @@ class Code(NamedTuple):
     pieces: tuple[str, ...] = ()
     """Digests of each cubin and fat binary; equal code has equal digests in all files.
 
-    PTX and compressed files have one digest of the whole file.
+    PTX and packed files have one of the whole file.
     """
     packed: bool = False
-    """Whether the file is compressed, so that its contents are known only after reading it."""
+    """Whether the file is compressed or sparse, so that its contents are known only after reading it."""
     linked: bool = False
     """Whether the device linker wrote part of it."""
 
@@ -40,33 +39,21 @@ class Code(NamedTuple):
 def code_of(path: str) -> Code:
     """GPU code in a file; none if it cannot be read."""
     try:
+        status = os.stat(path)
+        if status.st_size > max(_LARGE_BYTES, _SPARSE * status.st_blocks * 512):
+            return Code((f"{status.st_ino}-{status.st_ctime_ns}",), packed=True)
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             head = data[:_HEAD_BYTES]
             if (packed := head.startswith(PACKED)) or (b"\0" not in head and _PTX.search(head)):
                 return Code((sha256(data).hexdigest(),), packed)
-            stored = list(_stored(file.fileno(), len(data)))
-            forms = (form.finditer(data, *each) for form in (_CUBIN, _FATBIN) for each in stored)
             found, end = set[str](), 0
-            for begin in sorted(code.start() for code in chain.from_iterable(forms)):
+            for begin in sorted(code.start() for form in (_CUBIN, _FATBIN) for code in form.finditer(data)):
                 if begin >= end:
                     end = begin + _size(data[begin : begin + 64].ljust(64, b"\0"))
                     found.add(blake2b(memoryview(data)[begin:end], digest_size=16).hexdigest())
-            linked = any(data.find(_LINK_STUB, *each) >= 0 for each in stored)
-            return Code(tuple(sorted(found)), linked=linked)
+            return Code(tuple(sorted(found)), linked=data.find(_LINK_STUB) >= 0)
     except (OSError, ValueError):  # ValueError: an empty file
         return Code()
-
-
-def _stored(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges of a file outside of holes, which read as zeros."""
-    end = 0
-    with suppress(OSError):  # the rest is a hole
-        while end < size:
-            begin = os.lseek(descriptor, end, os.SEEK_DATA)
-            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-            yield begin, end
-    if end == 0 and os.fstat(descriptor).st_blocks:  # a file system that does not know holes
-        yield 0, size
 
 
 def _size(head: bytes) -> int:

@@ -33,8 +33,8 @@ _START = f"import sys; sys.path.append({_TOP!r}); from spillscan.builds import l
 _SCRIPT = f"""#!/bin/sh
 case "$0" in */launch) ;; *) set -- TARGET "$@" ;; esac
 case "${{{launcher.RUN}:+x}}${{1##*/}}" in xnvcc*|xclang*) ;; *) exec "$@" ;; esac
-printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$PPID-$$.began"
-exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "${launcher.RUN}/$PPID-$$" "$@"
+printf '%s\\0' "$PWD" "$@" 2>/dev/null >"${launcher.RUN}/$$.began"
+exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "${launcher.RUN}/$$.began" "$@"
 """
 """Launcher script; it leaves a trace before Python starts. As ``nvcc`` it adds the compiler, ``TARGET``; the words of
 ``launch`` begin with one."""
@@ -45,7 +45,6 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
     if shutil.which(command[0]) is None:
         raise UsageError(f"cannot run {command[0]}: command not found", "check its spelling and PATH")
     target = Target(path)
-    target.check()
     os.makedirs(place := cache_folder("runs"), exist_ok=True)  # a killed run's folder remains there
     with (
         tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as kept,
@@ -76,19 +75,16 @@ def _locked(place: str) -> Iterator[None]:
 def _wait(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a build with our standard streams; returns its exit status; negative: a signal.
 
-    The terminal also sends its signals to the build; SIGTERM is passed on.
+    The terminal also sends its signals to the build; SIGTERM is passed on. None of them interrupts the account.
     """
     try:
         build = subprocess.Popen(command, env=environment, close_fds=False)
     except OSError as error:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from None
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
-    before[signal.SIGTERM] = signal.signal(signal.SIGTERM, lambda number, _: build.send_signal(number))
-    try:
-        return build.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, _: build.send_signal(number))
+    return build.wait()
 
 
 def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
@@ -124,9 +120,8 @@ def _front(real: str) -> str:
     nvcc = front / "bin" / "nvcc"
     nvcc.parent.mkdir(parents=True, exist_ok=True)
     links = {front / "launch": nvcc}
-    if target.parent.name == "bin":
-        links |= {front / each.name: each for each in toolkit.iterdir()}
-        links |= {nvcc.parent / each.name: each for each in target.parent.iterdir()}
+    links |= {front / each.name: each for each in toolkit.iterdir()}
+    links |= {nvcc.parent / each.name: each for each in target.parent.iterdir()}
     for link in links.keys() - {nvcc, nvcc.parent}:
         with contextlib.suppress(FileExistsError):
             link.symlink_to(links[link])

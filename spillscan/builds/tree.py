@@ -89,10 +89,9 @@ class Watched:
 
     def changed(self, before: Mapping[str, Entry], tops: Iterable[str]) -> set[str]:
         """Real paths of new and changed files, and of all files that a new link leads to."""
-        found = {path for path, entry in self.files(tops).items() if before.get(path) != entry}
-        led = {os.path.realpath(path) for path in found if os.path.islink(path)}
-        found |= led | set(self.files(led))
-        return {path for path in found if os.path.isfile(path) and not os.path.islink(path)}
+        new = [path for path, entry in self.files(tops).items() if before.get(path) != entry]
+        led = [os.path.realpath(path) for path in new if os.path.islink(path)]
+        return {path for path in (*new, *led, *self.files(led)) if os.path.isfile(path) and not os.path.islink(path)}
 
     def changed_since(self, since_ns: int, tops: Iterable[str]) -> set[str]:
         """Files of unlisted folders that changed since ``since_ns``, or whose parent folder did, below the top."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ ROWS = yaml.safe_load((HERE / "calls.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for folder in ("bin", "include"):
         (tmp_path / "cuda" / folder).mkdir(parents=True)
     nvcc = tmp_path / "cuda" / "bin" / "nvcc"
@@ -42,7 +44,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return project
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)}
+    yield project
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("name", ROWS)

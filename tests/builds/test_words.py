@@ -78,15 +78,14 @@ def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
 
 def test_how_a_compiler_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher.signal, "signal", lambda *_: None)
-    for number, (words, expected) in enumerate(
-        [
-            (["sh", "-c", "echo said >&2; exit 3"], (3, b"said\n")),
-            (["sh", "-c", "kill -9 $$"], (-9, b"")),
-            (["/no/such"], (127, b"/no/such: No such file or directory\n")),
-            ([str(tmp_path)], (126, f"{tmp_path}: Permission denied\n".encode())),
-        ]
-    ):
-        assert launcher._ran(words, str(tmp_path / str(number))) == expected
+    ends = [
+        (["sh", "-c", "echo said >&2; exit 3"], (3, b"said\n")),
+        (["sh", "-c", "kill -9 $$"], (-9, b"")),
+        (["/no/such"], (127, b"/no/such: No such file or directory\n")),
+        ([str(tmp_path)], (126, f"{tmp_path}: Permission denied\n".encode())),
+    ]
+    for number, (words, expected) in enumerate(ends):
+        assert launcher._ran(words, os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)) == expected
 
 
 @pytest.mark.parametrize(
