@@ -77,7 +77,7 @@ def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[En
         nonlocal given
         while given < window.size:
             pages.leave(window.buffer, window.start + given)
-            chunk = window.whole[given : given + _BLOCK_BYTES]
+            chunk = window.whole[given : given + codecs.CHUNK_BYTES]
             given += len(chunk)
             yield chunk
 

@@ -34,13 +34,10 @@ from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
 from spillscan.reading.binary.symbols import (
     CODE,
-    NO_REFERENCES,
     OWNER,
-    References,
     Sections,
     Symbols,
     is_kernel,
-    references_by_section,
     sections_of,
 )
 from spillscan.reading.binary.window import DamageError, Window
@@ -141,11 +138,6 @@ class Cubin:
         """Its source lines."""
         return Lines(self.elf, self.symbols.rows)
 
-    @cached_property
-    def _references(self) -> dict[int, References]:
-        """Texture, surface and sampler references by code section."""
-        return references_by_section(self.elf, self.symbols.rows, self.number)
-
     @property
     def arch(self) -> str:
         """Architecture: ``sm_90a``."""
@@ -193,7 +185,6 @@ class Cubin:
         registers, stack_bytes = by_symbol[REGCOUNT].get(symbol), by_symbol[MIN_STACK_SIZE].get(symbol)
         if registers is None:
             registers = self.elf.sections[section].info >> 24 or None
-        textures, surfaces, samplers = self._references.get(section, NO_REFERENCES)
         return Usage(
             registers=registers,
             stack_bytes=by_symbol[FRAME_SIZE].get(symbol),
@@ -202,9 +193,6 @@ class Cubin:
             shared_bytes=self._static_shared(section),
             constant_bytes=tuple(sorted(self._sections.banks.get(section, ()))),
             barriers=None if self.new_layout else self.elf.sections[section].flags >> 20 & 0x7F,
-            textures=textures,
-            surfaces=surfaces,
-            samplers=samplers,
         )
 
     def _static_shared(self, section: int) -> int:

@@ -23,7 +23,7 @@ from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.instruction import of_word
 from spillscan.reading.machine.liveness import INSTRUCTION, Graph
-from spillscan.reading.machine.local import Plain, StackUse
+from spillscan.reading.machine.local import StackUse
 
 _HEX = "unknown 0x{:03x}"
 
@@ -219,9 +219,9 @@ class Decoded:
             strict=True,
         ):
             if not is_written:
-                yield address, Plain(taken=True)
+                yield address, StackUse(taken=True)
             elif table.names[rank] in _FRAMES and not is_variable:
-                yield address, Plain(taken=False, change=amount)
+                yield address, StackUse(taken=False, change=amount)
 
 
 def _reconverging(code: Wide) -> list[Branch]:

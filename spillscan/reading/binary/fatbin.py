@@ -191,6 +191,7 @@ def _zstd(data: memoryview, most: int) -> bytes:
     from spillscan.reading.inputs.codecs import zstd, zstd_engine
 
     try:
-        return zstd_engine().decompress(data, most)
+        plain: bytes = zstd_engine().decompress(data, most)
     except zstd().ZstdError as error:
         raise ValueError(str(error)) from error
+    return plain

@@ -2,18 +2,16 @@
 
 The tables (``opcodes/*.json``) give the mnemonic and register fields of each code. They are derived by
 ``fixtures/opcodes.py``. No code is guessed: one in no table is counted by its hexadecimal number. Mnemonics that share
-an opcode are distinguished by further bits, the selectors, which are read only for such opcodes. If no bit
-distinguishes them, or nvdisasm has only an internal name (``F2FP`` of sm_75, which it never prints), the code is at
-least known to be neither an access to local memory nor a branch.
+an opcode are distinguished by further bits, the selectors, which are read only for such opcodes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,61 +21,26 @@ from spillscan.reading.machine.flow import KINDS
 
 CODE_BITS = 12
 """Bits of the opcode; selector bits are placed above them."""
-_MOST_BITS = 12
-"""Maximum span of a group of selectors, which bounds the size of its lookup table."""
 
 Name = str | list[Any]
 """A mnemonic, or ``[name if the bit is 0, name if it is 1, bit]``, recursively."""
 
 
-class _Group(NamedTuple):
-    """Neighbouring selectors in one word of an instruction."""
-
-    word: int
-    """0: the first, 1: the second."""
-    lowest: int
-    """Lowest of the bits, in the word."""
-    mask: int
-    """Mask of the span, shifted down."""
-    chosen: NDArray[np.int64]
-    """Bits placed above the opcode, by value of the span."""
-    telling: NDArray[np.bool_]
-    """By opcode: whether one of these bits decides its mnemonic."""
-
-
 class Selectors:
     """Selectors of one architecture."""
 
-    def __init__(self, bits: Sequence[int], names: Mapping[int, Name]) -> None:
-        """``bits``: of the instruction; ``names``: of opcodes that several mnemonics share."""
+    def __init__(self, bits: Sequence[int], names: Iterable[int]) -> None:
+        """``bits``: of the instruction; ``names``: opcodes that several mnemonics share."""
         self.bits = tuple(bits)
         self.split = np.zeros(1 << CODE_BITS, bool)
         """By opcode: whether its codes include selector bits."""
         self.split[list(names)] = True
-        self._groups = [self._group(near, names) for near in _near(self.bits)]
-
-    def _group(self, near: Sequence[int], names: Mapping[int, Name]) -> _Group:
-        span = near[-1] - near[0] + 1
-        values, chosen = np.arange(1 << span), np.zeros(1 << span, np.int64)
-        for bit in near:
-            chosen |= (values >> (bit - near[0]) & 1) << (CODE_BITS + self.bits.index(bit))
-        telling = np.zeros(1 << CODE_BITS, bool)
-        telling[[code for code, name in names.items() if asked(name) & {*near}]] = True
-        return _Group(near[0] // 64, near[0] % 64, (1 << span) - 1, chosen, telling)
 
     def choose(self, codes: NDArray[np.int64], words: Sequence[NDArray[np.int64]]) -> None:
         """Put the selector bits above the opcodes, in place. ``words``: first and second words of the instructions."""
         rows = self.split.take(codes).nonzero()[0]
-        opcodes = codes[rows]
-        for word, lowest, mask, chosen, telling in self._groups:
-            mine = rows[telling.take(opcodes)]
-            if len(mine):
-                codes[mine] |= chosen.take(words[word][mine] >> lowest & mask)
-
-
-def asked(name: Name) -> set[int]:
-    """Bits that decide a mnemonic."""
-    return set() if isinstance(name, str) else {name[2]} | asked(name[0]) | asked(name[1])
+        for place, bit in enumerate(self.bits):
+            codes[rows] |= (words[bit // 64][rows] >> bit % 64 & 1) << CODE_BITS + place
 
 
 def mnemonic(name: Name, bits: Sequence[int], chosen: int) -> str:
@@ -85,17 +48,6 @@ def mnemonic(name: Name, bits: Sequence[int], chosen: int) -> str:
     while not isinstance(name, str):
         name = name[chosen >> bits.index(name[2]) & 1]
     return name
-
-
-def _near(bits: Sequence[int]) -> list[list[int]]:
-    """Group bits of one word that are no further apart than :data:`_MOST_BITS`."""
-    groups: list[list[int]] = []
-    for bit in sorted(bits):
-        if groups and bit // 64 == groups[-1][0] // 64 and bit - groups[-1][0] < _MOST_BITS:
-            groups[-1].append(bit)
-        else:
-            groups.append([bit])
-    return groups
 
 
 STORE, LOAD = "STL", "LDL"
@@ -120,9 +72,9 @@ class Table:
         """Bits of a code that are the opcode's own."""
         bits: tuple[int, ...] = tuple(document["selectors"])
         entries = list(_entries(document["opcodes"]))
-        runs = [*_runs(entries, bits), *_vague(document.get("evidence", {}), bits)]
-        shared = [(range(begin, end), name) for begin, end, name, _ in entries if not isinstance(name, str)]
-        self.selectors = Selectors(bits, {code: name for codes, name in shared for code in codes})
+        runs = [*_runs(entries, bits)]
+        shared = [range(begin, end) for begin, end, name, _ in entries if not isinstance(name, str)]
+        self.selectors = Selectors(bits, (code for codes in shared for code in codes))
         """Bits that distinguish mnemonics that share an opcode; codes of such opcodes include them."""
         self.names = sorted({mnemonic for _, mnemonic, _ in runs})
         """Mnemonics, sorted; their index is their rank."""
@@ -173,24 +125,6 @@ def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[sl
         for chosen in range(1 if isinstance(name, str) else 1 << len(bits)):
             above = chosen << CODE_BITS
             yield slice(begin + above, end + above), mnemonic(name, bits, chosen), letters
-
-
-def _vague(evidence: dict[str, Any], bits: tuple[int, ...]) -> Iterator[tuple[slice, str, str]]:
-    """Like :func:`_runs`, for codes with several mnemonics, or only an internal name in nvdisasm: every source field
-    counts as a register."""
-    found = {
-        code: names.split()
-        for code, _, names in (text.partition(": ") for text in evidence.get("several_mnemonics", ()))
-    }
-    for codes, internal in evidence.get("refused", {}).items():
-        found[codes] = sorted({name.partition("_")[0].upper() for name in internal.split()})
-    for codes, names in found.items():
-        if any(name.encode() in KINDS or name in (STORE, LOAD) for name in names):
-            continue
-        first, _, last = codes.partition("-")
-        for above in range(1 << len(bits)):
-            start = above << CODE_BITS
-            yield slice(int(first, 16) + start, int(last or first, 16) + 1 + start), "/".join(names), "abc"
 
 
 _TABLES = Path(__file__).parent / "opcodes"

@@ -1,10 +1,8 @@
 """Symbols of a cubin: names of its functions, and offsets of callees in a kernel's code; also the sections of each
-function, and its texture, surface and sampler references."""
+function."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -151,33 +149,3 @@ def _bank(name: bytes) -> int | None:
     """Number in the name of a function's constant bank; ``None`` if there is none."""
     bank, dot, _ = name[len(b".nv.constant") :][:3].partition(b".")
     return int(bank) if dot and bank.isdigit() else None
-
-
-_LAST_ARCH = 89
-_TEXTURE, _SAMPLER, _SURFACE = 10, 11, 12
-"""Symbol types of references."""
-
-
-References = tuple[int, int, int]
-"""Numbers of texture, surface and sampler references of a function: symbols of these types in relocations of constant
-bank 0.
-
-Equal to ptxas's output up to sm_89. From sm_90 on ptxas prints none, and the relocations name no symbols. Bindless
-objects, which are passed to a kernel, do not count, since no cubin contains them.
-"""
-NO_REFERENCES = (None, None, None)
-
-
-def references_by_section(elf: Elf, symbols: Sequence[Symbol], number: int) -> dict[int, References]:
-    """References by code section; functions without any are left out. ``number``: of the architecture."""
-    if number > _LAST_ARCH or not any(_TEXTURE <= symbol.info & 15 <= _SURFACE for symbol in symbols):
-        return {}
-    references: dict[int, References] = {}
-    for index, name in enumerate(elf.names):
-        if name.startswith(b".nv.constant0."):
-            numbers = {relocation.symbol for relocation in elf.relocations(index)}
-            kinds = Counter(symbols[each].info & 15 for each in numbers if each < len(symbols))
-            counts = kinds[_TEXTURE], kinds[_SURFACE], kinds[_SAMPLER]
-            if any(counts):
-                references[elf.sections[index].info] = counts
-    return references

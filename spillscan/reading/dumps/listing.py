@@ -30,6 +30,7 @@ from spillscan.reading.machine.function import (
     role_by,
 )
 from spillscan.reading.machine.instruction import of_text
+from spillscan.reading.machine.local import stack_use
 
 SHOWN = 20
 """Most unknown lines that get their own message; the rest is counted."""
@@ -282,7 +283,7 @@ class Listing:
                 last_address=self.last_address,
                 parts=self.parts,
                 helpers=self.helpers,
-                stack_uses=iter(self.stack),
+                stack_uses=((address, stack_use(operands)) for address, operands in self.stack),
                 annotations=self.annotations,
             )
             self.obscure = any(access.form == "unknown" for access in marked.accesses)
@@ -312,8 +313,8 @@ class Listing:
     def targets(self) -> Iterator[bytes]:
         """Labels that its branches name, if it accesses local memory."""
         for _, operation, *_ in self.marked if self.local_count else ():
-            if operation[1] in KINDS and (label := flow.form(*operation[:4]).label):
-                yield label
+            if operation[1] in KINDS:
+                yield flow.form(*operation[:4]).destination
 
     def damage(self, account: DumpAccount) -> Iterator[Issue]:
         """Issues if its addresses show missing or repeated instructions."""

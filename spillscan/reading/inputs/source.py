@@ -36,9 +36,6 @@ BLOCK_BYTES = 1 << 20
 LARGEST_BUFFER_BYTES = 1 << 32
 """Most bytes of a piped binary that are read into memory."""
 
-_PACKED_BYTES = 1 << 16
-"""Bytes read per call from a compressed file."""
-
 
 class Source(Struct, frozen=True):
     """One input, under the name that the user knows."""
@@ -197,7 +194,7 @@ class Stream:
         def behind(_: int) -> None:
             raise codecs.CodecError("other data follows it")
 
-        return codecs.unpacked(codec, chain([start], _blocks(self._raw, _PACKED_BYTES)), behind)
+        return codecs.unpacked(codec, chain([start], _blocks(self._raw, codecs.CHUNK_BYTES)), behind)
 
 
 def widen(stream: BinaryIO) -> None:

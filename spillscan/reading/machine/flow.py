@@ -86,14 +86,12 @@ class Branch(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Control instruction of a line, without address and numeric target."""
+    """Control instruction of a line, without its address."""
 
     kind: Kind
     conditional: bool
-    destination: slice | None
-    """Place of a numeric target in the operands."""
-    label: bytes
-    """Target if it is a label, else empty."""
+    destination: bytes
+    """Target as printed: a label or an address; empty if there is none."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -105,13 +103,9 @@ def form(guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes) -> Form
         kind = Kind.FAR_CALL
     match = grammar.line("branch").match(operands)
     if match is None:
-        return Form(kind, guarded, None, b"")
+        return Form(kind, guarded, b"")
     condition = kind == Kind.JUMP and match["condition"] is not None
-    where = match["destination"]
-    number = where.startswith(b"0x")
-    return Form(
-        kind, guarded or condition, slice(*match.span("destination")) if number else None, b"" if number else where
-    )
+    return Form(kind, guarded or condition, match["destination"])
 
 
 def offset(digits: bytes) -> int:
@@ -123,10 +117,9 @@ def read(
     address: int, guard: bytes, opcode: bytes, modifiers: bytes, operands: bytes, labels: Mapping[bytes, int]
 ) -> Move:
     """Parse a line of the disassembly."""
-    parsed = form(guard, opcode, modifiers, operands)
-    if parsed.destination is not None:
-        return Move(address, offset(operands[parsed.destination]), parsed.kind, parsed.conditional)
-    return Move(address, labels.get(parsed.label, _NOWHERE), parsed.kind, parsed.conditional)
+    kind, conditional, where = form(guard, opcode, modifiers, operands)
+    target = offset(where) if where.startswith(b"0x") else labels.get(where, _NOWHERE)
+    return Move(address, target, kind, conditional)
 
 
 _PUSHES = {Kind.SYNC: Kind.PUSH_SYNC, Kind.BREAK: Kind.PUSH_BREAK, Kind.CONTINUE: Kind.PUSH_CONTINUE}

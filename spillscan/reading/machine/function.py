@@ -310,7 +310,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         """Whether the address of the part's frame is used other than to access it; callees may share the frame of the
         function itself."""
         parts = [part] if part else range(len(self._starts))
-        return any(local.taken(use) for each in parts for use in self._uses.get(each, ()))
+        return any(use.taken for each in parts for use in self._uses.get(each, ()))
 
     def _refilled(self) -> set[int]:
         """Slots of the function itself from which callees refill: ptxas allocates registers across calls."""
@@ -324,8 +324,7 @@ class Analysis(Struct, kw_only=True, dict=True):
     def _frame(self, part: int) -> int | None:
         """Bytes that a part takes from the stack; ``None`` unless its first change of the stack pointer is a
         subtraction."""
-        changes = (local.change(use) for use in self._uses.get(part, ()))
-        first = next((change for change in changes if change is not None), 0)
+        first = next((use.change for use in self._uses.get(part, ()) if use.change is not None), 0)
         return -first if first < 0 else None
 
 

@@ -34,7 +34,7 @@ from spillscan.reading import grammar
 from spillscan.reading.machine.instruction import REGISTER_BYTES, Access
 
 
-class Plain(NamedTuple):
+class StackUse(NamedTuple):
     """Use of the stack pointer other than by STL and LDL."""
 
     taken: bool
@@ -43,24 +43,12 @@ class Plain(NamedTuple):
     """Bytes added to it; ``None`` if not a constant."""
 
 
-StackUse = bytes | Plain
-"""Operands as printed, or decoded."""
-
-
-def taken(use: StackUse) -> bool:
-    """Whether a use reads the address of the frame other than to move the frame."""
-    return use.taken if isinstance(use, Plain) else grammar.line("taken").match(use) is not None
-
-
-def change(use: StackUse) -> int | None:
-    """Bytes that a use adds to the stack pointer; ``None`` if it adds none, or no constant."""
-    if isinstance(use, Plain):
-        return use.change
-    match = grammar.line("frame").match(use)
-    if match is None:
-        return None
-    amount = int(match["amount"], 16)
-    return amount - ((amount >= 1 << 31) << 32)
+def stack_use(operands: bytes) -> StackUse:
+    """A use from its operands as printed."""
+    match = grammar.line("frame").match(operands)
+    amount = int(match["amount"], 16) if match else None
+    change = None if amount is None else amount - ((amount >= 1 << 31) << 32)
+    return StackUse(grammar.line("taken").match(operands) is not None, change)
 
 
 ALIGNMENT = 16

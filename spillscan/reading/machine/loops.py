@@ -137,13 +137,14 @@ def _postorder(ways: Sequence[Sequence[int]]) -> list[int]:
     work = [(len(ways) - 1, iter(ways[-1]))]
     while work:
         node, rest = work[-1]
-        way = next((each for each in rest if not seen[each]), None)
-        if way is None:
+        for way in rest:
+            if not seen[way]:
+                seen[way] = 1
+                work.append((way, iter(ways[way])))
+                break
+        else:
             order.append(node)
             work.pop()
-        else:
-            seen[way] = 1
-            work.append((way, iter(ways[way])))
     return order
 
 

@@ -57,17 +57,6 @@ def test_damage_is_shown_twenty_times_and_then_counted() -> None:
     assert "500 places are damaged; 20 are shown" in issues[-1].message
 
 
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [("sm_80-12.4", (2, 1, 1)), ("sm_80-13.5", (2, 1, 1)), ("sm_90a-13.5", (None, None, None))],
-)
-def test_references_are_those_that_ptxas_counts(name: str, counts: tuple[int | None, ...]) -> None:
-    (function,), issues = scanned((FOLDER / f"textures-{name}.cubin").read_bytes())
-    assert not issues
-    assert function.usage is not None
-    assert (function.usage.textures, function.usage.surfaces, function.usage.samplers) == counts
-
-
 def test_who_made_a_cubin_is_reported() -> None:
     (new,), _ = scanned((FOLDER / "tiny-lines-sm_80-13.5.cubin").read_bytes())
     old, _ = scanned(stored("sass-sm_80-12.3.cubin"))

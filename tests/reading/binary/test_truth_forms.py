@@ -13,9 +13,8 @@ from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.host import sources
-from spillscan.reading.binary.symbols import Symbols, references_by_section
 from spillscan.reading.binary.window import Window
-from tests.reading.binary.support import FOLDER, stored
+from tests.reading.binary.support import stored
 
 # ---- host files, cubins, code ---------------------------------------------------------------------------------------
 
@@ -31,14 +30,6 @@ def test_a_relocation_says_where_a_fat_binary_stands() -> None:
     for at in range(home.start, home.end, 24):
         data[at + 8 : at + 16] = bytes(8)
     assert sources(Elf(Window(bytes(data)))) == expected
-
-
-@pytest.mark.parametrize(("number", "counted"), [(35, True), (80, True), (89, True), (90, False), (120, False)])
-def test_references_are_counted_up_to_an_architecture(number: int, counted: bool) -> None:
-    file = Elf(Window((FOLDER / "textures-sm_80-13.5.cubin").read_bytes()))
-    symbols = Symbols(file).rows
-    found = references_by_section(file, symbols, number)
-    assert [*found.values()] == [(2, 1, 1)] * counted
 
 
 def test_offsets_outside_of_a_function_name_no_instruction() -> None:
