@@ -23,10 +23,8 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
     from spillscan.commands._baseline import DEFAULT_FILE
 
     if gate.from_base:
-        yield (
-            "accept: this change cannot accept its own findings (--baseline-from): "
-            "merge the new baseline or `accept` entry first, or override the check"
-        )
+        yield "accept: a change cannot accept its own findings (--baseline-from):"
+        yield "  first merge the new baseline or `accept` entry in a change of its own"
         return
     named = [finding for finding in failing if finding.kernel.key.symbol]
     if len(named) < len(failing):

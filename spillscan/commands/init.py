@@ -81,8 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif status := _spillscan("baseline", "write", *inputs):
         return status
     written.append(jobs.BASELINE)
-    status = 0
-    for number, line in enumerate(_text_of(path).splitlines(), 1):
+    status, text = 0, _text_of(path)
+    for command in (command for command in job.build if command not in text):
+        complain(f"{path}: does not run `{command}`: add it, or delete the file and run `spillscan init` again")
+        status = 2
+    for number, line in enumerate(text.splitlines(), 1):
         for word in (word for word in jobs.TO_FILL_IN if word in line):
             complain(f"{path}:{number}: fill in {word}: {jobs.TO_FILL_IN[word]}")
             status = 2

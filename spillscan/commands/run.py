@@ -89,13 +89,14 @@ def _summary(found: Account, path: str) -> Iterator[str]:
     outputs = to_read(build)
     yield f"watched: {', '.join(shown(each) for each in build.watched)}"
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
-        yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}"
+        hint = "" if found.calls else "; run the configure step under `spillscan run`, too"
+        yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}{hint}"
     failed = [each.name for each in found.calls if each.status != 0]
     parts = [count(len(found.calls), "compiler call")] if found.calls else []
     if failed:
         parts[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
     if not found.calls:
-        parts.append("nothing was compiled")
+        parts.append("no compiler call recorded" if unseen else "nothing was compiled")
     if found.checks:
         failures = sum(each.status != 0 for each in found.checks)
         parts.append(f"{count(len(found.checks), 'compiler check')}, {failures:,} failed")

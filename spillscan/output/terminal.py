@@ -130,14 +130,16 @@ def table(
     spare: Sequence[str] = (),
     caption: bool = False,
     words: Collection[str] = (),
+    below: str = "",
 ) -> Iterator[str]:
     """Lines of a table, with columns as wide as needed.
 
-    If the table is too wide, ``spare`` columns are hidden first and named in a last line; then the names in the first
-    column are cut, and ``words`` columns, the widest first. ``left`` columns are left-aligned. A row of one cell is a
+    If the table is too wide, ``spare`` columns are hidden first and named in a last line, but the cells of column
+    ``below`` move to lines below their rows; then the names in the first column are cut, and ``words`` columns, the
+    widest first. ``left`` columns are left-aligned. A row of one cell is a
     line across all columns. With ``caption``, columns with equal cells in many rows move to a line above.
     """
-    shown = [header, *(cells for cells, _ in rows if not _is_line(cells, header))]
+    shown = [header, *(cells for cells, _ in rows if len(cells) == len(header))]
     grid = [[printable(cell) for cell in cells] for cells in shown]
     if caption and len(grid) > _MANY:
         alike = [at for at, column in enumerate(zip(*grid[1:], strict=True)) if at and len(set(column)) == 1]
@@ -145,13 +147,12 @@ def table(
             shared = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
             yield from (paint(part, DIM, style) for part in hung([f"in all rows: {shared}"], style, indent=2))
-    gone = []
+    gone: dict[str, list[str]] = {}
     for column in spare:
         if _excess(grid, style, _READABLE_NAME[style.width <= 80]) > 0 and column in grid[0]:
-            gone.append(column)
             at = grid[0].index(column)
-            for row in grid:
-                del row[at]
+            gone[column] = [row.pop(at) for row in grid]
+    moved = iter(gone.pop(below, [""] * len(grid))[1:])
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     longest = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
     for smallest in (_SMALLEST_NAME, _LEAST_NAME):
@@ -163,21 +164,19 @@ def table(
     yield paint(_line(grid[0], widths, aligned), BOLD, style)
     lines = iter(grid[1:])
     for cells, color in rows:
-        if _is_line(cells, header):
+        if len(cells) < len(header):
             yield from (paint(part, color, style) for part in hung(cells, style, indent=4))
         else:
             line = paint(_line(next(lines), widths, aligned), color, style)
             yield _ZERO.sub(rf"\1{DIM}0{END}", line) if style.color and not color else line
+            if text := next(moved):
+                yield from hung([f"  {below}  {text}"], style)
     if gone:
         yield from (paint(part, DIM, style) for part in hung([f"hidden columns: {', '.join(gone)}"], style))
 
 
 _ZERO = re.compile(r"(  )0(?=  |$)")
 """A cell of 0, which is dimmed."""
-
-
-def _is_line(cells: Sequence[str], header: Sequence[str]) -> bool:
-    return len(cells) == 1 < len(header)
 
 
 def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:

@@ -43,7 +43,7 @@ class Column(NamedTuple, Generic[T]):
     left: bool = False
     """Whether it contains words, which are left-aligned."""
     spare: int = 0
-    """Place in the order in which columns are omitted on a narrow terminal; 0: never omitted."""
+    """Place in the order in which columns are omitted on a narrow terminal; 0: never; -1: moved below its row."""
     text: Callable[[T], Any] | None = None
     """Value for people, if it differs."""
     marked: Callable[[T], str] | None = None
@@ -127,6 +127,7 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
             spare=[column.head or "" for column in spare],
             caption=self.caption,
             words=self.left,
+            below=next((column.head or "" for column in spare if column.spare < 0), ""),
         )
         hidden = self.hidden + len(self.rows) - len(rows)
         noun = f" {of_number(hidden, self.counted)}" if self.counted else ""

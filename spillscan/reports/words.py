@@ -33,7 +33,7 @@ MOST_ARCHES = 16
 """Archs listed; real builds have about a dozen."""
 PLACED_BY_NAME = " (place found by name)"
 """Mark of a place that was found by the kernel's name in its source."""
-UNCOUNTED = "no build record: a missing report would go unnoticed (record with `spillscan run`)"
+UNCOUNTED = "no recorded compiler calls: a missing report would go unnoticed (`spillscan run` records them)"
 """Note for a build without units."""
 
 

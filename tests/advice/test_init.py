@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def recorded(folder: Path, *commands: tuple[str, ...], place: str = "") -> None:
-    runs = tuple(Run(command=each, folder=str(folder / place), status=0, did=True) for each in commands)
+    runs = tuple(Run(command=each, folder=str(folder / place), status=0) for each in commands)
     (folder / RUN_FILE).write_text(encoded(BuildRecord(runs=runs)))
 
 
@@ -59,8 +59,10 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = {name: Path(name).read_text() for name in files}
     assert main(["init", "build.log", "--build", "ninja"]) == 2
     assert {name: Path(name).read_text() for name in files} == before
-    assert re.search(r"spillscan.yml:20: fill in <SPILLSCAN>: .*--install SPEC", capfd.readouterr().err)
-    assert main(["init", "build.log", "--build", "ninja", *SPEC]) == 0
+    err = capfd.readouterr().err
+    assert "spillscan.yml: does not run `spillscan run -- ninja`: add it, or delete the file" in err
+    assert re.search(r"spillscan.yml:20: fill in <SPILLSCAN>: .*--install SPEC", err)
+    assert main(["init", "build.log", "--build", "make -j4", *SPEC]) == 0
     assert f"'{SPEC[1]}'" in workflow.read_text()
 
 

@@ -42,7 +42,9 @@ def wide() -> str:
     named = {"kernel": "k" * 50, "first build": "nightly-2026-03-01-of-a-branch (01234567)", "what": "w" * 60}
     columns = [Column(head, head, itemgetter(head), left=True) for head in named]
     columns += [Column(head, head, itemgetter(head), spare=head != "after") for head in ("after", "holds", "with")]
-    table = Table(columns=columns, rows=[{**named, "after": 599_724, "holds": "yes", "with": ""}], title="t " * 60)
+    columns += [Column("why", "why", itemgetter("why"), spare=-1)]
+    row = {**named, "after": 599_724, "holds": "yes", "with": "", "why": "register limit 128 → 64"}
+    table = Table(columns=columns, rows=[row], title="t " * 60)
     return "\n".join(table.text(Style(width=80)))
 
 

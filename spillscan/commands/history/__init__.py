@@ -175,7 +175,7 @@ def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild]
         Column(None, "date", lambda row: builds[row.worst.first].time),
         Column(None, "commit", lambda row: builds[row.worst.first].meta.get("commit")),
         Column(None, "before", lambda row: builds[row.worst.last].label),
-        Column("why", "why", lambda row: causes.get(id(row)), True, True, text=lambda row: causes.get(id(row), "")),
+        Column("why", "why", lambda row: causes.get(id(row)), True, -1, text=lambda row: causes.get(id(row), "")),
     ]
 
 
@@ -197,8 +197,10 @@ def _change(row: Row, names: Names) -> str:
     """Changed metrics, ``spills 0 → 520 B, blocks/SM 2 → 4``, or the kernel's event."""
     if row.worst.steps:
         summed = any(step.metric == "spill_bytes" for step in row.worst.steps)
-        shown = [step for step in row.worst.steps if not (summed and step.metric in _SUMMANDS)]
-        return ", ".join(map(_step, shown[:_STEPS]))
+        shown = [_step(step) for step in row.worst.steps if not (summed and step.metric in _SUMMANDS)]
+        while len(text := ", ".join(shown)) > _LONGEST_CHANGE and len(shown) > 1:
+            shown.pop()
+        return text
     if row.worst.was is not None:
         return f"renamed from {names.of(row.worst.was.named_by)}"
     spills = row.worst.series.kernel_at(row.worst.first).usage.spill_bytes if row.worst.state == "new" else 0
@@ -206,8 +208,8 @@ def _change(row: Row, names: Names) -> str:
     return f"{event}, spills {spills:,} B" if spills else event
 
 
-_STEPS = 3
-"""Maximum number of changed metrics per row."""
+_LONGEST_CHANGE = 36
+"""Maximum characters of the changed metrics in a row, after the first."""
 _SUMMANDS = ("spill_store_bytes", "spill_load_bytes")
 
 

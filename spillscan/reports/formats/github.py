@@ -47,6 +47,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     if left_out:
         rest = ", ".join(f"{number:,} {severity}s" for severity, number in left_out.items())
         yield f"::notice title=spillscan::{count(len(report.open_findings), 'finding')}; not shown here: {rest}\n"
+    yield from (f"{_data(each)}\n" for each in report.details.accept)
     if not report.open_findings and not report.gaps:
         yield f"spillscan: no findings in {_data(summary(report.build).splitlines()[0])}\n"
 

@@ -117,6 +117,7 @@ def _check(report: Report) -> Iterator[str]:
     yield from _judged(report)
     notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
     yield from ("", *notes) if notes else ()
+    yield from _folded_list("accept", [f"- {code(each, _LONGEST_REASON)}" for each in report.details.accept])
     yield from _folded_list("not checked", [f"- {words(each)}" for each in report.details.not_checked])
 
 

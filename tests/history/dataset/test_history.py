@@ -111,11 +111,11 @@ def test_any_name_finds_a_kernel(pattern: str, root: Path) -> None:
 
 def test_all_names_and_none(root: Path) -> None:
     assert [each.canonical for each in series(root, "*")] == [GEMM, SOFT]
-    hints = {"gem": "did you mean gemm?", "sofmax*": "did you mean softmax?", "nothing*": "one of gemm, softmax"}
+    hints = {"gem": "did you mean gemm?", "sofmax*": "did you mean softmax?", "nothing*": "use one of gemm, softmax"}
     for pattern in (*hints, "x" * 5000, "\x1b", "'"):
         with pytest.raises(InputError, match="no kernel matches") as raised:
             series(root, pattern)
-        assert raised.value.hint == hints.get(pattern, "one of gemm, softmax")
+        assert raised.value.hint == hints.get(pattern, "use one of gemm, softmax")
 
 
 def test_of_copies_the_worst_counts_and_what_is_gone_is_not_known(root: Path) -> None:
