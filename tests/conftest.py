@@ -147,8 +147,14 @@ def record(kernel: Kernel) -> dict[str, Any]:
     return identity | figures | {"constant_bytes": banks or None}
 
 
-def run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command, as users run it."""
+def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command, as users run it; no exit status stands for an unexpected error."""
+    done = _run(*arguments, **kwargs)
+    assert b"spillscan: unexpected error" not in done.stderr, done.stderr
+    return done
+
+
+def _run(*arguments: str | Path, stdin: bytes = b"", **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
     words, folder = [str(argument) for argument in arguments], kwargs.pop("cwd", ROOT)
     if kwargs.keys() <= {"env"} and forked.suits(kwargs.get("env")):
         return forked.run(words, stdin, folder, kwargs.get("env"))

@@ -32,7 +32,7 @@ PROCESSES = {
     "spillscan/builds/launcher.py": ("tests/builds/test_account.py", "tests/builds/test_run.py"),
     "spillscan/builds/pieces.py": ("tests/builds/test_account.py",),
     "spillscan/builds/run.py": ("tests/builds/test_account.py", "tests/builds/test_run.py"),
-    "spillscan/cli.py": ("tests/commands/test_manners.py",),
+    "spillscan/cli.py": ("tests/commands/test_manners.py", "tests/commands/test_cli.py"),
 }
 """Tests that start processes, in which no line is seen to be reached, by the module that they are for."""
 
@@ -70,9 +70,9 @@ class Reached:
         return found
 
     def _in_order(self, path: str, line: int, tests: Collection[str]) -> Iterator[str]:
-        """One for each way through the line's function, then those that reach what none before them does, anywhere,
-        then the others. Each time those of the module's own file and folder first, of each function the most
-        particular, then the second of each.
+        """One for each way through the line's function, then by turns any, and one that reaches what none before it
+        does, anywhere. Each time those of the module's own file and folder first, of each function the most particular,
+        then the second of each.
 
         Tests that start processes for the module take turns with them.
         """
@@ -88,7 +88,8 @@ class Reached:
         others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
         mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
         mine.sort(key=lambda test: self._seconds[test] > _DEAR_SECONDS)  # one must not cost twenty
-        yield from dict.fromkeys((*self._one_per_way(path, line, mine), *self._reaching_more(mine), *mine))
+        by_turns = chain.from_iterable(zip_longest(mine, self._reaching_more(mine)))
+        yield from filter(None, dict.fromkeys((*self._one_per_way(path, line, mine), *by_turns)))
 
     def _reaching_more(self, tests: Sequence[str]) -> Iterator[str]:
         """Those of ``tests`` that reach a line that none before them reaches."""

@@ -29,7 +29,7 @@ def build(figures: dict[str, Any] | None) -> Build:
 def test_a_change(row: dict[str, Any]) -> None:
     launches = (f"*={row['launch']}",) if "launch" in row else ()
     policy = Policy((from_options(row.get("options", {}), (), launches),))
-    compared = comparison(build(row["before"]), build(row["after"]), policy, all_pairs=True)
+    compared = comparison(build(row["before"]), build(row["after"]), policy, policy.devices, all_pairs=True)
     pairs = (*compared.changes, *compared.unsettled, *compared.equal)
     found = rules.check_changes(pairs, policy).findings
     if row.get("found") == "no trade-off":

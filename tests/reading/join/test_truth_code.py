@@ -180,6 +180,27 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
             )
         ],
     ),
+    "what callees spill is not the kernel's": (
+        [logged(spills=(0, 4))],
+        [
+            dumped(
+                40,
+                accesses=(
+                    access(16, store=True, kind="unknown"),
+                    access(32, store=False),
+                    replace(access(48, store=True), part=1),
+                ),
+            )
+        ],
+        [kernel(spills=(0, 4))],
+        [],
+    ),
+    "device functions of two objects are two": (
+        [],
+        [built(digest=each, place=each, role="function") for each in ("a.o", "b.o")],
+        [kernel(spills=None, role="function"), kernel(spills=None, role="function", unit="#1")],
+        [],
+    ),
     "doubtful accesses leave bounds": (
         [logged(spills=(16, 4))],
         [dumped(40, accesses=(*SPILLED, access(48, store=True, kind="unknown")))],
