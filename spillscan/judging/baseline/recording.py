@@ -93,8 +93,7 @@ def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int,
 
 def _unreported(copy: file.Copy, kernel: Kernel, policy: Policy) -> list[str]:
     """Recorded rules that cannot be measured on ``kernel``."""
-    terms = policy.terms_of(kernel)
-    return [rule for rule in copy.rules if measure(rule, kernel, terms) is None]
+    return [rule for rule in copy.rules if measure(rule, kernel, policy.terms_of(kernel)) is None]
 
 
 def metrics_of(kernel: Kernel) -> dict[str, int]:

@@ -83,12 +83,15 @@ def reported_alike(before: Kernel, after: Kernel) -> bool:
 
 
 def record_of(kernel: Kernel) -> tuple[object, ...] | None:
-    """Key that is equal for kernels with the same record in a log; ``None`` if code was read.
+    """Key that is equal for kernels with the same metrics in a log; ``None`` if more than these is known.
 
     Equal records share their usage, whose ``id`` stays theirs as long as the build lives.
     """
-    own = kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch
-    return None if kernel.sass is not None else (id(kernel.usage), *own)
+    if kernel.sass is not None or kernel.launch_bounds is not None or kernel.dynamic_shared is not None:
+        return None
+    if kernel.reasons or kernel.advisories:
+        return None
+    return id(kernel.usage), kernel.key.arch, kernel.role, kernel.final, kernel.confidence, kernel.launch
 
 
 def other_code(before: Kernel, after: Kernel) -> bool:

@@ -252,19 +252,19 @@ def _judged(
     subjects: Sequence[Kernel] | Sequence[Change], by: Judged, policy: Demands
 ) -> tuple[list[Finding], tuple[Undecided, ...], tuple[Terms, ...]]:
     """Findings, undecided rules in the order of the checks, and distinct terms; equal subjects are checked once."""
-    asked: dict[int, tuple[Terms, list[Check]]] = {}  # keeps the terms alive, so that no others get their id
-    known: dict[object, list[_Answer]] = {}
+    asked: dict[int, tuple[Terms, list[Check], dict[object, list[_Answer]]]] = {}  # keeps the terms, and so their ids
     found: list[Finding] = []
     undecided: list[Undecided] = []
     for subject in subjects:
         kernel = subject.kernel if isinstance(subject, Change) else subject
         terms = policy.terms_of(kernel)
-        same = _same(subject, terms) or id(subject)
+        if id(terms) not in asked:
+            asked[id(terms)] = terms, _asked(terms, by), {}
+        _, wanted, known = asked[id(terms)]
+        same = _same(subject) or id(subject)
         answers = known.get(same)
         if answers is None:
-            if id(terms) not in asked:
-                asked[id(terms)] = terms, _asked(terms, by)
-            answers = known[same] = [*_answers(subject, by, *asked[id(terms)])]
+            answers = known[same] = [*_answers(subject, by, terms, wanted)]
         for rule, severity, text, decided in answers:
             if decided:
                 found.append(finding(rule, text, kernel, severity))
@@ -272,7 +272,7 @@ def _judged(
                 undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=text))
     places = {each.rule.id: place for place, each in enumerate(checks())}
     undecided.sort(key=lambda each: places[each.rule.id])
-    return found, tuple(undecided), tuple(terms for terms, _ in asked.values())
+    return found, tuple(undecided), tuple(terms for terms, _, _ in asked.values())
 
 
 def _asked(terms: Terms, by: Judged) -> list[Check]:
@@ -293,18 +293,15 @@ def _answers(subject: Kernel | Change, by: Judged, terms: Terms, asked: Iterable
                 yield each.rule, level, text, decided
 
 
-def _same(subject: Kernel | Change, terms: Terms) -> tuple[object, ...] | None:
-    """Key that is equal for kernels or changes with equal metrics and terms; ``None`` if more than a log's metrics
-    is known."""
-    if isinstance(subject, Change):
-        if subject.before is None or subject.after is None or subject.state == "renamed" or subject.code is not None:
-            return None
-        sides = [_same(side, terms) for side in (subject.before, subject.after)]
-        metrics = id(subject.metrics), id(subject.unknown), id(subject.effects)
-        return None if None in sides else (*sides, subject.state, *metrics)
-    record = record_of(subject)
-    more = subject.reasons or subject.advisories or subject.launch_bounds or subject.dynamic_shared is not None
-    return None if record is None or more else (*record, id(terms))
+def _same(subject: Kernel | Change) -> tuple[object, ...] | None:
+    """Key that is equal for kernels or changes with equal metrics; ``None`` if more than a log's metrics is known."""
+    if isinstance(subject, Kernel):
+        return record_of(subject)
+    if subject.before is None or subject.after is None or subject.state == "renamed" or subject.code is not None:
+        return None
+    sides = record_of(subject.before), record_of(subject.after)
+    metrics = id(subject.metrics), id(subject.unknown), id(subject.effects)
+    return None if None in sides else (*sides, subject.state, *metrics)
 
 
 def measure(rule: str, kernel: Kernel, terms: Terms) -> Mapping[str, int] | None:
