@@ -1,4 +1,4 @@
-"""Compare an Nsight Compute profile with a build: time, occupancy and the share of spill instructions per launch."""
+"""Compare an Nsight Compute profile with a build: time and the share of spill instructions per launch."""
 
 from __future__ import annotations
 

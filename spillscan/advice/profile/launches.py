@@ -29,7 +29,6 @@ registers            count   launch__registers_per_thread | Registers Per Thread
 dynamic_shared_bytes bytes   launch__shared_mem_per_block_dynamic | Dynamic Shared Memory Per Block
 cluster_blocks       count   launch__cluster_size | Cluster Size
 duration_ns          time    gpu__time_duration.sum | gpu__time_duration.avg | Duration
-theoretical_percent  percent sm__maximum_warps_per_active_cycle_pct | Theoretical Occupancy
 instructions         count   smsp__inst_executed.sum | inst_executed | Executed Instructions
 spill_instructions   count   sass__inst_executed_register_spilling | derived__local_spilling_requests \
 | Local Memory Spilling Requests
@@ -46,7 +45,6 @@ _SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "ns": 1.0
 _UNITS = {
     "count": re.compile(r"([kKMGT]?)(?:inst|block|request|register/thread)?"),
     "bytes": re.compile(r"([kKMGT]?)byte(?:/block)?"),
-    "percent": re.compile(r"()(?:%|pct)"),
     "time": re.compile(r"([num]?s)(?:ec|econd)?"),
 }
 
@@ -96,8 +94,8 @@ class ProfiledLaunch(Struct, frozen=True, kw_only=True):
         dynamic = self.metrics.get("dynamic_shared_bytes")
         if self.threads is None or dynamic is None:
             return None
-        clusters = {"cluster_blocks": int(size)} if (size := self.metrics.get("cluster_blocks")) else {}
-        return launch_of(threads_per_block=self.threads, dynamic_shared_bytes=int(dynamic), **clusters)
+        blocks = int(self.metrics.get("cluster_blocks") or 1)
+        return launch_of(threads_per_block=self.threads, dynamic_shared_bytes=int(dynamic), cluster_blocks=blocks)
 
 
 def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list[Issue]]:
@@ -109,9 +107,8 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
         with source.open() as stream:
             found = read(stream, called, errors)
         if not found and source.explicit:
-            report, why = called.endswith(".ncu-rep"), f": {errors[0].message}" if errors else ""
-            how = _AGAIN.replace("REPORT", printable(called)) if report else _MAKE
-            raise InputError(f"no launch in {called}{', which only ncu reads' if report else why}", how)
+            how = _AGAIN.replace("REPORT", printable(called)) if called.endswith(".ncu-rep") else _MAKE
+            raise InputError(f"no launch in {called}{f': {errors[0].message}' if errors else ''}", how)
         launches += found
     if not launches:
         raise InputError("no Nsight Compute launch in these inputs", _MAKE)

@@ -9,9 +9,9 @@ from spillscan.advice.profile.launches import METRICS
 from spillscan.advice.profile.matching import Matched
 from spillscan.output.terminal import RED, Row, Style, fold, hung, table
 
-_HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "occupancy", "spill inst", "time")
+_HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "spill inst", "time")
 _HIDDEN_FIRST = ("arch", "n", "regs", "dyn smem", "spill inst")
-_SHARE = "spill inst: share of executed instructions, not of time"
+_NOTE = "n: identical launches, of which the worst is shown; spill inst: share of executed instructions, not of time"
 
 
 def worst_first(launches: Sequence[Matched]) -> list[Matched]:
@@ -31,10 +31,7 @@ def text(launches: Sequence[Matched], style: Style) -> Iterator[str]:
     shown = list(groups.values())[: style.rows]
     yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel",), _HIDDEN_FIRST)
     yield from fold(len(groups) - len(shown), style)
-    if any(len(group) > 1 for group in shown):
-        yield "n: number of identical launches; values are the worst of them"
-    if any(group[0].launch.spill_share for group in shown):
-        yield from hung([_SHARE], style)
+    yield from hung([_NOTE], style)
 
 
 def _row(group: Sequence[Matched]) -> Row:
@@ -48,7 +45,6 @@ def _row(group: Sequence[Matched]) -> Row:
         block,
         f"{metrics['dynamic_shared_bytes']:,}" if "dynamic_shared_bytes" in metrics else "",
         f"{metrics['registers']}" if "registers" in metrics else "",
-        f"{metrics['theoretical_percent']:.0f}%" if "theoretical_percent" in metrics else "",
         "" if share is None else f"{100 * share:.1f}%",
         time_text(metrics["duration_ns"]) if "duration_ns" in metrics else "",
     )
@@ -77,8 +73,6 @@ def row(each: Matched) -> dict[str, Any]:
         "threads_per_block": launch.threads,
         **{name: launch.metrics.get(name) for name in METRICS},
         "spill_instruction_share": launch.spill_share,
-        "compiled_registers": kernel.usage.registers if kernel else None,
-        "compiled_spill_bytes": sum(kernel.spills) if kernel and kernel.spills else None,
         "input": launch.origin.input,
         "line": launch.origin.line,
     }

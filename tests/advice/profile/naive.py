@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
+
+from tests.conftest import read_text
 
 RAW = {
     "launch__registers_per_thread": "registers",
@@ -53,3 +56,8 @@ def read(text: str) -> dict[Launch, dict[str, float]]:
 def value(text: str, unit: str) -> float:
     """In base units."""
     return float(text.replace(",", "")) * UNITS.get(unit, 1)
+
+
+def by_number(path: Path) -> dict[tuple[str, str], dict[str, float]]:
+    """Figures of each launch of a fixture by its ID and kernel."""
+    return {(number, kernel): figures for (_, number, kernel, _), figures in read(read_text(path)).items()}

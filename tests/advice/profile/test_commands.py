@@ -15,6 +15,7 @@ import yaml
 from spillscan import scan
 from spillscan.cli import main
 from spillscan.judging.policy.reading import from_options, load
+from tests.advice.profile import naive
 from tests.conftest import FIXTURES, read_text, run
 
 NCU = FIXTURES / "ncu"
@@ -39,7 +40,6 @@ def test_the_table_has_the_worst_launch_first() -> None:
         "256",
         "0",
         "32",
-        "100%",
         "60.0%",
         "1.74",
         "ms",
@@ -55,7 +55,6 @@ def test_json_and_csv_have_every_launch() -> None:
         assert {
             name: "" if launch[name] is None else str(launch[name]) for name in ("symbol", "registers", "duration_ns")
         } == {name: row[name] for name in ("symbol", "registers", "duration_ns")}
-    assert document["launches"][0]["compiled_spill_bytes"] == 2724 + 2488
 
 
 def test_kernels_and_archs_are_chosen_and_choosing_nothing_is_an_error() -> None:
@@ -110,10 +109,11 @@ def test_the_launch_map_is_a_policy_that_gives_each_kernel_a_launch_it_had(
     build = scan(str(log))
     had: dict[str, set[object]] = {}
     occupancy: dict[object, float] = {}
+    truth = naive.by_number(profile)
     for row in json.loads("\n".join(lines("profile", profile, log, "-f", "json")))["launches"]:
         launched = row["threads_per_block"], row["dynamic_shared_bytes"]
         had.setdefault(row["symbol"], set()).add(launched)
-        occupancy[row["symbol"], *launched] = row["theoretical_percent"]
+        occupancy[row["symbol"], *launched] = truth[row["launch"], row["kernel"]]["theoretical_percent"]
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     expected: list[str] = []
     assert len(had) == len(entries)

@@ -13,6 +13,7 @@ from spillscan.model import Build, Kernel, KernelKey, Origin, Usage
 from spillscan.occupancy.launches import settled
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.inputs.paths import expand
+from tests.advice.profile import naive
 from tests.conftest import FIXTURES, manifest
 
 NCU = FIXTURES / "ncu"
@@ -35,8 +36,9 @@ def test_each_launch_of_a_fixture_has_a_kernel_with_the_occupancy_that_nsight_sh
     found = matched_of(file)
     assert sum(each.kernel is None for each in found) == AMBIGUOUS.get(file, 0)
     assert {issue.code for issue in contradictions(found)} <= {"profile-unmatched"}
+    truth = naive.by_number(NCU / file)
     for each in found:
-        theirs = each.launch.metrics.get("theoretical_percent")
+        theirs = truth[each.launch.number, each.launch.kernel].get("theoretical_percent")
         if each.kernel and each.launch.launch and theirs is not None:
             ours = summarise(each.kernel.usage, each.launch.arch, settled(each.kernel, each.launch.launch)).occupancy
             assert ours is not None
@@ -112,7 +114,7 @@ def test_a_device_loads_the_nearest_arch_that_it_runs(device: str, taken: str | 
     [
         ((40, 64), 64, 64, ""),
         ((40, 64), None, None, "2 different kernels with this name"),
-        ((40, 64), 32, None, "none has the launch's registers"),
+        ((40, 64), 32, None, "none has the launch's register count"),
         ((10, 12), 16, None, "2 different kernels with this name"),
         ((40, 40), None, 40, ""),
     ],
