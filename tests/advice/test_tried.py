@@ -107,7 +107,7 @@ def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path:
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
-        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and no record of its compile command"),
+        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and its compile command was not recorded"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
          "compiled here, it spills 0 B; in the input,"),
         (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not compile this kernel"),
@@ -201,7 +201,7 @@ def others(folder: Path) -> None:
         ((), None, "block size unknown: set --launch 'GLOB=THREADS'"),
         (("--launch", "*=256,999999"), None, "it cannot launch: "),
         (("--launch", "*=32,65536,override"), None, "limited by shared memory, not by registers"),
-        (("--launch", "*=256"), unlinked, "k.ptx was not found, and no record of its compile command"),
+        (("--launch", "*=256"), unlinked, "k.ptx was not found, and its compile command was not recorded"),
         (("--launch", "*=256"), others, "compiled here, it spills 2,448 B; in the input, 0 B"),
     ],
 )  # fmt: skip

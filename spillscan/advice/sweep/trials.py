@@ -91,7 +91,9 @@ def tried(
     if missing := no_step(kernel, launches.launch_of(kernel)) or refusal(kernel, command):
         return Trial(missing=missing)
     try:
-        module = _module(kernel, command, workshop)
+        alike = [each for each in build if each.role == "entry" and _family(each) == _family(kernel)]
+        archs = tuple({each.key.arch: None for each in (kernel, *alike) if each.key.arch})
+        module = _module(kernel, command, workshop, archs)
         as_built = declared(module.kernels[kernel.key.symbol], module.arch)
         # as `check` of its binary knows it: launch bounds of code take precedence over the policy's block size
         dynamic = as_built.dynamic_shared if kernel.dynamic_shared is None else kernel.dynamic_shared
@@ -100,9 +102,7 @@ def tried(
         trial = _tried(kernel, module, launch)
         proposed = [each.setting for each in (trial.best, trial.shared) if each is not None]
         if proposed:
-            alike = [each for each in build if each.role == "entry" and _family(each) == _family(kernel)]
-            archs = tuple({each.key.arch: None for each in alike if each.key.arch}) if module.unit.is_ptx else ()
-            modules = workshop.modules(module.unit, archs)
+            modules = workshop.modules(module.unit, archs if module.unit.is_ptx else ())
             effects = {each: _effects(each, modules, launches, policy, alike) for each in proposed}
             trial = structs.replace(trial, effects=effects)
         return trial
@@ -110,13 +110,16 @@ def tried(
         return Trial(missing=str(error))
 
 
-def _module(kernel: Kernel, command: str, workshop: Workshop) -> Module:
-    """Module that defines the kernel, preferably from the call that wrote its object, else from its source."""
+def _module(kernel: Kernel, command: str, workshop: Workshop, archs: Sequence[str]) -> Module:
+    """Module that defines the kernel, preferably from the call that wrote its object, else from its source.
+
+    ``archs``: archs of the build, for a source without a recorded command.
+    """
     arch, own = str(kernel.key.arch), os.path.realpath(kernel.source) if kernel.source else ""
     own_files = {
         os.path.realpath(each) for each in (kernel.key.unit, *(origin.input for origin in kernel.origins)) if each
     }
-    several = units(command, (kernel.key.symbol,), (arch,))
+    several = units(command, (kernel.key.symbol,), archs)
     order = {
         each: (os.path.realpath(each.object) not in own_files, os.path.realpath(each.path) != own) for each in several
     }
