@@ -66,7 +66,7 @@ def test_the_rules_tell_messages_apart(message: Message, rules: list[str]) -> No
     [
         ("UsageError", "no INPUT"),
         ("issue", "not understood"),
-        ("line", "spills {…} B stores"),
+        ("line", "{…} B stores, {…} B loads"),
         ("help", "only this arch"),
         ("title", "The kernel spills registers to local memory"),
     ],
