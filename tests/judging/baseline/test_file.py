@@ -44,6 +44,11 @@ def test_it_reads_back(listed: list[Entry]) -> None:
     assert text == text_of(Baseline(entries=dict(reversed(entries.items())), header=header))
 
 
+def test_a_line_leaves_out_what_is_usual() -> None:
+    (entry,) = parse(HEADER + LINE, "b.jsonl").entries.values()
+    assert (entry.function, entry.unit, entry.launch) == (False, "", None)
+
+
 NO_LINE = "b:2: not a baseline line: "
 MISTAKES = [
     ("", "b:1: not a baseline line: "),
