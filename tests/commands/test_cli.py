@@ -256,7 +256,7 @@ def test_no_command_imports_pandas(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "most"), [("scan", 87), ("check", 90), ("check --set max_registers=99 --launch *=128,0", 90)]
+    ("words", "most"), [("scan", 85), ("check", 88), ("check --set max_registers=99 --launch *=128,0", 88)]
 )
 def test_a_log_without_findings_needs_few_modules(words: str, most: int) -> None:
     clean = FIXTURES / "ptxas" / "plain-12.9.log"
