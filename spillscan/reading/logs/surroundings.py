@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from spillscan.reading.logs.steps import announced, progress, same_object, unprefixed
@@ -80,12 +80,12 @@ class Surroundings:
 
     def last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether more steps must follow, text) of the last numbered step; line 0 if there is none."""
-        log = self._before + self.block
+        log = (self._before + self.block).split(b"\n")
         reached: dict[int, int] = {}  # total -> highest number of later lines
-        for begin, end in _lines_with(_COUNT_SIGNS, log):
-            if _COUNTED.search(log, begin, end) is None:
+        for later, line in enumerate(reversed(log)):
+            if not any(sign in line for sign in _COUNT_SIGNS) or _COUNTED.search(line) is None:
                 continue
-            text = unprefixed(log[begin : min(end, begin + LONGEST_LINE_BYTES)])
+            text = unprefixed(line[:LONGEST_LINE_BYTES])
             step = progress(text)
             if step is None or re.search(_CONTAINER_STEP, text):
                 continue
@@ -97,33 +97,15 @@ class Surroundings:
             # ninja does not count a step that writes to the terminal itself (install, test) in the number printed
             # before it.
             left = count - number - (not percent and number > own)
-            return (lines - log.count(b"\n", begin) + 1, left > 0 and not (percent and _ALL.search(log)), text[:300])
+            complete = percent and any(map(_ALL.search, log))
+            return lines - later + 1, left > 0 and not complete, text[:300]
         return 0, False, ""
 
 
 def _announcements(text: bytes, name: bytes = b"") -> Iterator[tuple[tuple[str, ...], bool | None]]:
     """Steps that lines with ``name`` announce, last first: their outputs and sources, and whether they contain device
     code."""
-    named = (text[begin:end] for begin, end in islice(_lines_with((name,), text), _MOST_LINES))
-    for line in named if name else reversed(text.split(b"\n")):
+    lines = (line for line in reversed(text.split(b"\n")) if name in line)
+    for line in islice(lines, _MOST_LINES) if name else lines:
         if re.search(_ANNOUNCES, line):
             yield announced(unprefixed(line[:LONGEST_LINE_BYTES]))
-
-
-def _lines_with(words: Iterable[bytes], text: bytes) -> Iterator[tuple[int, int]]:
-    """(begin, end) of each line that contains one of the words, last first.
-
-    Faster than a pattern, and most logs of ptxas have no numbered steps.
-    """
-    latest = dict.fromkeys(words, len(text))
-    before = len(text)
-    while True:
-        for word, at in latest.items():
-            if at >= before:
-                latest[word] = text.rfind(word, 0, before)
-        position = max(latest.values())
-        if position < 0:
-            return
-        end = text.find(b"\n", position)
-        before = text.rfind(b"\n", 0, position) + 1
-        yield before, len(text) if end < 0 else end
