@@ -135,7 +135,6 @@ def scan_words(name: str) -> tuple[str, ...]:
 _SASS = "sass"
 """Default grammar, used by most readers of machine code."""
 EXPRESSIONS = "expressions.json"
-Forms = tuple[tuple[str, str], ...]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 
@@ -184,12 +185,13 @@ def _records(report: Report, *, in_order: bool) -> list[Kernel]:
     ``in_order``: no line is missing, and callees follow their kernel.
     """
     whole = report.interleaved or report.units_in_doubt or report.device_link or report.doubts
-    callees = _CalleeSums(report.pending) if in_order else None
+    callees = _callees(report.pending) if in_order else {}
     made: list[Kernel] = []
     for each in sorted(report.every, key=attrgetter("line")):
         kernels = each.kernels if isinstance(each, Run) else [_record(each, report)]
         if callees:
-            kernels[-1] = callees.added(kernels[-1])  # callees of another kernel would precede the next one
+            # Callees of another kernel would precede the next one.
+            kernels[-1] = _with_callees(kernels[-1], callees.get(first_line(kernels[-1])))
         if whole or each.noted or each.section.notes or each.step.relocatable:
             kernels = [finished(kernel, each.section, each.step, report) for kernel in kernels]
         made += kernels
@@ -257,27 +259,22 @@ def finished(kernel: Kernel, section: Section, step: Step, report: Report) -> Ke
     return replace(kernel, **changes) if changes else kernel
 
 
-class _CalleeSums:
-    """Cumulative spills of kernels of whole programs and their callees, by first line of the kernel."""
+def _with_callees(kernel: Kernel, callees: tuple[int, int] | None) -> Kernel:
+    """``kernel`` with its callees' spills added to its own; unchanged if either is unknown."""
+    if callees is None or kernel.usage.spills is None:
+        return kernel
+    return replace(kernel, usage=_cumulative(kernel.usage, *callees))
 
-    def __init__(self, pending: Iterable[PendingKernel]) -> None:
-        self._sums = _callees(pending)
-        self._summed: dict[tuple[int, tuple[int, int]], Usage] = {}  # equal values share one record
 
-    def added(self, kernel: Kernel) -> Kernel:
-        """``kernel`` with its callees' spills added to its own; unchanged if either is unknown."""
-        callees, own = self._sums.get(first_line(kernel)), kernel.usage.spills
-        if callees is None or own is None:
-            return kernel
-        key = id(kernel.usage), callees
-        usage = self._summed.get(key)
-        if usage is None:
-            usage = self._summed[key] = replace(
-                kernel.usage,
-                cumulative_spill_store_bytes=own[0] + callees[0],
-                cumulative_spill_load_bytes=own[1] + callees[1],
-            )
-        return replace(kernel, usage=usage)
+@lru_cache(maxsize=4096)
+def _cumulative(usage: Usage, stores: int, loads: int) -> Usage:
+    """``usage`` with these bytes added to its own spills; equal values share one record."""
+    own_stores, own_loads = usage.spills or (0, 0)
+    return replace(
+        usage,
+        cumulative_spill_store_bytes=own_stores + stores,
+        cumulative_spill_load_bytes=own_loads + loads,
+    )
 
 
 def _callees(pending: Iterable[PendingKernel]) -> dict[int, tuple[int, int]]:
