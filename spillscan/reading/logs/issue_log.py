@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ ALL: tuple[Hidden, ...] = ("kernels", "spills", *METRICS)
 
 LONGEST_QUOTE = 160
 _DIGITS = re.compile(r"\d+")
+_MORE = ""
+"""Pattern of the issues beyond ``MOST_OF_A_CODE``."""
 _COUNTED = ("unknown-line", "unattached-advisory", "unattached-setmaxnreg")
 
 
@@ -47,7 +49,6 @@ class IssueLog:
         self.input = input_name
         self._kept: dict[tuple[str, str], tuple[Issue, int]] = {}
         self._of_code: Counter[str] = Counter()
-        self._left_out: dict[str, tuple[Issue, int]] = {}
         self._damaged: list[int] = []
         self._missing: list[int] = []
 
@@ -63,15 +64,13 @@ class IssueLog:
     ) -> None:
         """Add an issue seen on ``line``."""
         pattern = f"{symbol} {_DIGITS.sub('0', message)}" if code in _COUNTED else f"{line} {message}"
+        if self._of_code[code] >= MOST_OF_A_CODE and (code, pattern) not in self._kept:
+            pattern = _MORE
         issue, count = self._kept.get((code, pattern), (None, 0))
         if issue is None:
             origin = Origin(input=self.input, line=line)
             issue = Issue(code=code, message=message, severity=severity, origin=origin, hides=hides, symbol=symbol)
             self._of_code[code] += 1
-            if self._of_code[code] > MOST_OF_A_CODE:
-                first, left_out = self._left_out.get(code, (issue, 0))
-                self._left_out[code] = (first, left_out + 1)
-                return
         self._kept[code, pattern] = (issue, count + 1)
 
     def add_damage(self, message: str, line: int, *, hides: tuple[Hidden, ...] | None = None) -> None:
@@ -115,16 +114,15 @@ class IssueLog:
         """Lines in doubt. If several writers interleave, a lost line may belong to any of them."""
         return sorted(self._damaged + (self._missing if interleaved else []))
 
-    def issues(self) -> list[Issue]:
+    def issues(self) -> Iterator[Issue]:
         """Issues, in order of first occurrence."""
-        kept = [
-            issue if count == 1 else replace(issue, message=f"{issue.message} ({count} times)")
-            for issue, count in self._kept.values()
-        ]
-        return kept + [
-            replace(issue, message=f"{count} more like this: {issue.message}")
-            for issue, count in self._left_out.values()
-        ]
+        for (_, pattern), (issue, count) in self._kept.items():
+            message = issue.message
+            if pattern == _MORE:
+                message = f"{count} more like this: {message}"
+            elif count > 1:
+                message = f"{message} ({count} times)"
+            yield replace(issue, message=message)
 
 
 def are_near(lines: Sequence[int], line: int) -> bool:

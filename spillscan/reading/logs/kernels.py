@@ -144,11 +144,6 @@ class PendingKernel(Struct, eq=False):
         """Key under which kernels are interchangeable."""
         return self.symbol, self.arch, self.step.unit, self.stack
 
-    def took(self, milliseconds: float) -> None:
-        """Record its compile time."""
-        self.compile_ms = milliseconds
-        self.section.apart |= self.role == "function"
-
     @property
     def all_values(self) -> Usage:
         """Values of its registers and stack lines; a stack in doubt is left out."""

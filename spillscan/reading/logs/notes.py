@@ -81,7 +81,8 @@ class Notes:
                     run.noted = True
         for each in report.pending:
             if each.symbol in named:
-                named[each.symbol].append(_Named(each.line, each.arch, each.all_values.spills))
+                spills = each.stack.spills if each.stack else each.usage.spills
+                named[each.symbol].append(_Named(each.line, each.arch, spills))
                 each.noted = True
         return {symbol: sorted(kernels, key=itemgetter(0)) for symbol, kernels in named.items()}
 

@@ -73,14 +73,12 @@ def message(line: str) -> Message | None:
         return parsed if time is None or not isinstance(parsed, CompileTime) else CompileTime(float(time[0]))
     name, (begin, end) = named[1], named.span(1)
     parsed = _read(f"{line[:begin]}{ANY_KERNEL}{line[end:]}")
-    if isinstance(parsed, EntryLine):
-        return EntryLine(name, parsed.arch) if parsed.symbol == ANY_KERNEL else _read(line)
-    if isinstance(parsed, Properties):
-        return Properties(name) if parsed.symbol == ANY_KERNEL else _read(line)
-    if isinstance(parsed, Note) and parsed.symbol == ANY_KERNEL and not parsed.is_error:
+    if not isinstance(parsed, EntryLine | Properties | Note) or parsed.symbol != ANY_KERNEL:
+        return _read(line)
+    if isinstance(parsed, Note):
         advisory = replace(parsed.advisory, text=parsed.advisory.text.replace(ANY_KERNEL, name))
-        return replace(parsed, symbol=name, advisory=advisory)
-    return _read(line)
+        return _read(line) if parsed.is_error else replace(parsed, symbol=name, advisory=advisory)
+    return replace(parsed, symbol=name)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -184,7 +184,11 @@ class Writer:
         symbol, line = self._named
         kernel = self._waiting.of_stack(symbol, stack)
         if kernel is None:
-            kernel = self._last = self._begin_function(symbol, stack, line)
+            section = self._section
+            section.apart |= not section.entries
+            kernel = self._last = PendingKernel(symbol, None, "function", line, self.steps.current, section, stack)
+            kernel.caller_line = section.last_kernel_line
+            self.report.pending.append(kernel)
             for each in self._waiting.kernels:
                 if not callees_first(each.arch):
                     each.crossed = kernel.crossed = True
@@ -211,14 +215,6 @@ class Writer:
     def _without_name(self, kernel: PendingKernel) -> None:
         """Record values that no line assigns to a kernel."""
         self.report.nameless.append(Nameless(kernel, self._text, self.report.messages))
-
-    def _begin_function(self, symbol: str, stack: messages.Stack, line: int) -> PendingKernel:
-        section = self._section
-        section.apart |= not section.entries
-        caller = section.last_kernel_line
-        function = PendingKernel(symbol, None, "function", line, self.steps.current, section, stack, caller_line=caller)
-        self.report.pending.append(function)
-        return function
 
     # ---- its registers line ------------------------------------------------------------------------------------
 
@@ -309,7 +305,8 @@ class Writer:
             self.report.interleaved = True
             self.report.stray_times.append(self._line)
         else:
-            self._before.took(milliseconds)
+            self._before.compile_ms = milliseconds
+            self._before.section.apart |= self._before.role == "function"
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
