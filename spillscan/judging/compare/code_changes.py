@@ -21,8 +21,8 @@ from spillscan.model import Change, Kernel
 from spillscan.model.code import CodeText
 from spillscan.model.findings import CodeChange, CodeVerdict, Hunk
 from spillscan.output.nouns import count
-from spillscan.reading.binary.attribute_texts import UNKNOWN_ATTRIBUTE
 from spillscan.reading.binary.instructions import Code
+from spillscan.reading.binary.references import UNKNOWN_ATTRIBUTE
 from spillscan.reading.machine import sameness
 from spillscan.reading.machine.spillmap import base
 

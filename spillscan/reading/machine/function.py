@@ -224,7 +224,7 @@ class Analysis(Struct, kw_only=True, dict=True):
 
     @cached_property
     def _depths(self) -> Sequence[int | None]:
-        return loops.depths(self._flow.branches(), self._flow.entries, self.marked.addresses)
+        return loops.depths((*self._flow.branches(),), (*self._flow.entries,), (*self.marked.addresses,))
 
     def _records(self, part: Part, number: int) -> Iterator[LocalAccess]:
         """Accesses of one part, as those of part ``number``."""

@@ -118,7 +118,7 @@ class Graph:
 
     def depths(self) -> Sequence[int | None]:
         """Loop depth of each instruction; ``None`` if unreachable or unknown."""
-        return depths(self._flow.branches(), self._flow.entries, range(0, self.rows * INSTRUCTION, INSTRUCTION))
+        return depths((*self._flow.branches(),), (*self._flow.entries,), range(0, self.rows * INSTRUCTION, INSTRUCTION))
 
     @staticmethod
     def _with_returns(line: Line, flow: Flow) -> list[tuple[int, ...]]:

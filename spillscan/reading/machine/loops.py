@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 
 from spillscan.reading.machine.flow import WORD, Branch
@@ -18,17 +19,20 @@ MOST_BRANCHES = 25_000
 take seconds."""
 
 
-def depths(branches: Sequence[Branch], entries: Sequence[int], points: Sequence[int]) -> Sequence[int | None]:
+@lru_cache(maxsize=1024)  # a library contains a function once per architecture and source
+def depths(
+    branches: tuple[Branch, ...], entries: tuple[int, ...], points: tuple[int, ...] | range
+) -> Sequence[int | None]:
     """Loop depth of each of the ascending addresses ``points``; ``None`` if unreachable or unknown.
 
     ``entries``: addresses of callees in the same listing.
     """
     if not any(branch.indirect or _spans(branch, points) for branch in branches):
         return [0] * len(points)
-    branches = _without_skips(branches, entries)
-    if len(branches) > MOST_BRANCHES:
+    kept = _without_skips(branches, entries)
+    if len(kept) > MOST_BRANCHES:
         return [None] * len(points)
-    line = Line(branches, entries)
+    line = Line(kept, entries)
     nest = loop_depths(line.ways, [line.place(root) for root in (0, *entries)])
     return [nest[line.place(point)] for point in points]
 

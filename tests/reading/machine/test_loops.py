@@ -19,7 +19,7 @@ class Control(NamedTuple):
 
 def depths(controls: list[Control], entries: list[int], points: list[int]) -> list[int | None]:
     branches = [Branch(at, -1 if target is None else target, conditional) for at, target, conditional in controls]
-    return list(loops.depths(branches, entries, points))
+    return list(loops.depths((*branches,), (*entries,), (*points,)))
 
 
 def test_nested() -> None:
@@ -53,10 +53,10 @@ def test_switch_in_a_loop() -> None:
     """Its cases are reached by its table only; code behind a way out that a branch names is no case of it."""
     first, table = Branch(0, 384, True), Branch(64, -1, False, True)
     rest = [Branch(128, 240, False), Branch(192, 240, False), Branch(256, 32, True), Branch(320, -1, False)]
-    found = loops.depths([first, table, *rest], [], [16, 48, 96, 160, 244, 300, 400])
+    found = loops.depths((first, table, *rest), (), (16, 48, 96, 160, 244, 300, 400))
     assert found == [0, 1, 1, 1, 1, 0, 0]
     named = first._replace(target=336)  # else the table would lead from inside of the loop to it
-    assert loops.depths([named, table, *rest], [], [48, 96, 340]) == [1, 1, 0]
+    assert loops.depths((named, table, *rest), (), (48, 96, 340)) == [1, 1, 0]
 
 
 def test_loop_that_is_entered_at_its_end() -> None:
