@@ -65,10 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+_SUBJECTS = {"build": "builds", "change": "changes between builds"}
+
+
 def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     """Text about ``rule``, for a terminal."""
-    judges = " and ".join(f"a {judged}" for each in checks() if each.rule == rule for judged in each.judges)
-    yield from _explained(rule.id, about, f"{rule.severities}; checks {judges}")
+    subjects = " and ".join(_SUBJECTS[judged] for each in checks() if each.rule == rule for judged in each.judges)
+    yield from _explained(rule.id, about, f"{rule.severities}; checks {subjects}")
     yield ""
     yield "How to suppress it or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
