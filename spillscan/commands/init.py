@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     written.append(jobs.BASELINE)
     status, text = 0, _text_of(path)
     for command in (command for command in job.build if command not in text):
-        complain(f"{path}: does not run `{command}`: add it, or delete the file and run `spillscan init` again")
+        complain(f"{path} does not run `{command}`; add it, or delete the file and run `spillscan init` again")
         status = 2
     for number, line in enumerate(text.splitlines(), 1):
         for word in (word for word in jobs.TO_FILL_IN if word in line):

@@ -60,7 +60,7 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "build.log", "--build", "ninja"]) == 2
     assert {name: Path(name).read_text() for name in files} == before
     err = capfd.readouterr().err
-    assert "spillscan.yml: does not run `spillscan run -- ninja`: add it, or delete the file" in err
+    assert "spillscan.yml does not run `spillscan run -- ninja`; add it, or delete the file" in err
     assert re.search(r"spillscan.yml:20: fill in <SPILLSCAN>: .*--install SPEC", err)
     assert main(["init", "build.log", "--build", "make -j4", *SPEC]) == 0
     assert f"'{SPEC[1]}'" in workflow.read_text()
