@@ -110,7 +110,6 @@ def _entry(
     launches = {policy.launch_of(kernel) for kernel in kernels}
     launch = launches.pop() if len(launches) == 1 else None
     name = name_of(kernels[0])
-    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return file.Entry(
         **identity._asdict(),
         name=name if name.strip() else identity.symbol[:LONGEST_NAME],
