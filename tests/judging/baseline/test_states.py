@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.baseline.comparing import within
 from spillscan.judging.baseline.file import Baseline, parse, text_of
-from spillscan.judging.baseline.recording import prune
+from spillscan.judging.baseline.recording import metrics_of, prune
 from spillscan.judging.compare.pairing import comparison
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
@@ -27,10 +27,12 @@ TABLE = yaml.safe_load((Path(__file__).parent / "states.yaml").read_text(encodin
 WARNED = Advisory(kind="spill_warning", text="spills", severity="warning")
 
 
-def made(number: int, name: str = "_Z1gPf", shared: int = 0, bounds: int = 0, **facts: Any) -> Kernel:
+def made(
+    number: int, name: str = "_Z1gPf", shared: int = 0, bounds: int = 0, final: bool | None = None, **facts: Any
+) -> Kernel:
     """A kernel of the table."""
     warned = facts.pop("warned", False)
-    found = sized(kernel(name, unit=f"{number}.o", **facts), shared_bytes=shared)
+    found = replace(sized(kernel(name, unit=f"{number}.o", **facts), shared_bytes=shared), final=final)
     if bounds:
         found = replace(found, launch_bounds=LaunchBounds(max_threads=bounds), dynamic_shared=False)
     return replace(found, advisories=(WARNED,)) if warned else found
@@ -40,6 +42,12 @@ def policy_of(options: dict[str, Any]) -> Policy:
     lists = {name: [options[name]] if name in options else [] for name in ("severity", "launch", "accept", "renamed")}
     texts = {name: str(value) for name, value in options.items() if name not in lists}
     return Policy((from_options(texts, *lists.values()),))
+
+
+@pytest.mark.parametrize(("role", "final", "has"), [("entry", None, 1), ("entry", False, 0), ("function", False, 1)])
+def test_registers_that_the_link_decides_are_not_recorded(role: Any, final: bool | None, has: int) -> None:
+    metrics = metrics_of(replace(kernel(), role=role, final=final))
+    assert ("registers" in metrics, "spill_store_bytes" in metrics) == (has, True)
 
 
 def told(result: BaselineResult) -> list[str]:
