@@ -114,11 +114,12 @@ class Reached:
 
 def _nearness(path: str, test: str) -> int:
     """How many folders a module and a test share, below ``spillscan`` and ``tests``; more if the test's file is named
-    for the module."""
-    file = test.partition("::")[0].split("/")
+    for the module, or starts processes for it."""
+    name = test.partition("::")[0]
+    file = name.split("/")
     pairs = zip(path.split("/")[1:-1], file[1:-1], strict=False)
     shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
-    return shared + (Path(path).stem.strip("_") in file[-1])
+    return shared + (Path(path).stem.strip("_") in file[-1] or name in PROCESSES.get(path, ()))
 
 
 @cache

@@ -50,6 +50,10 @@ def test_registers_that_the_link_decides_are_not_recorded(role: Any, final: bool
     assert ("registers" in metrics, "spill_store_bytes" in metrics) == (has, True)
 
 
+def test_a_value_without_a_limit_must_be_0() -> None:
+    assert [within({"loads": each}, {}) for each in (0, 1)] == [True, False]
+
+
 def told(result: BaselineResult) -> list[str]:
     """States of findings and entries, as the table writes them."""
     found = [f"{each.baseline_state} {each.rule}" for each in result.findings]
