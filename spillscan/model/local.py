@@ -18,11 +18,10 @@ Spill slot; local array; callee frame, stack argument or saved register; helper 
 root), whose spills no log counts; unknown.
 """
 
-Evidence = Literal["annotation", "last-use+log", "log", "last-use", "none"]
+Evidence = Literal["annotation", "last-use", "none"]
 """Evidence for the spill class, best first.
 
-Annotation by ptxas; the last-use rule, if the build log counts the same bytes; the slots from one offset on, if their
-bytes are exactly those in the build log; the last-use rule alone; none, without accesses to local memory.
+Annotation by ptxas; the last-use rule; none, without accesses to local memory.
 """
 
 AddressForm = Literal["stack", "register", "uniform", "register+uniform", "absolute", "unknown"]

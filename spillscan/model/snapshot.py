@@ -100,9 +100,8 @@ class LocalJson(CodeSizeJson, gc=False):
     frame: Traffic | None
     flow: FlowKind
     evidence: Evidence
-    """evidence that tells spills from other local memory: annotation by ptxas, the last-use rule confirmed by the log,
-    the log's byte counts, the last-use rule alone; none: no local memory
-    """
+    """evidence that tells spills from other local memory: annotation by ptxas, the last-use rule; none: no local
+    memory"""
 
 
 class SassJson(LocalJson, gc=False):

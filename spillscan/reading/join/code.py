@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from math import inf
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Issue, Kernel, KernelKey, Origin, Usage
-from spillscan.model.code import FunctionUsage, SassFunction, SassStats
-from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic
+from spillscan.model.code import FunctionUsage, SassFunction
+from spillscan.model.local import LocalTraffic
 from spillscan.model.metrics import PRINTED, Metric
 from spillscan.model.symbols import is_helper
 from spillscan.output.nouns import between, count, listed
@@ -315,10 +314,12 @@ def may_be(function: SassFunction, kernel: Kernel) -> bool:
 def with_function(kernel: Kernel, function: SassFunction, issues: list[Issue]) -> Kernel:
     """``kernel`` with its machine code; contradictions are added to ``issues``."""
     stats, reported = function.stats, kernel.usage.spills
-    if reported is not None and kernel.confidence == "certain":
-        stats = _weighed(stats, kernel, reported)
-        if text := _spills_differ(stats.local, kernel, reported):
-            issues.append(contradiction("spill-mismatch", kernel, text, stats.origin))
+    if (
+        reported is not None
+        and kernel.confidence == "certain"
+        and (text := _spills_differ(stats.local, kernel, reported))
+    ):
+        issues.append(contradiction("spill-mismatch", kernel, text, stats.origin))
     if function.usage is not None:
         kernel = _with_binary(kernel, function, function.usage, issues)
     elif None not in (stats.registers, kernel.usage.registers) and stats.registers != kernel.usage.registers:
@@ -383,53 +384,3 @@ def _spills_differ(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
         return logged + f"{between(least.pair[0], most.pair[0])} and {between(least.pair[1], most.pair[1])}"
     stored, loaded = least.pair
     return logged + f"{stored} and {loaded} ({stored - reported[0]:+d}, {loaded - reported[1]:+d})"
-
-
-def _weighed(stats: SassStats, kernel: Kernel, reported: Bytes) -> SassStats:
-    """``stats`` with local accesses classified again, using the log's spill count as evidence."""
-    local = stats.local
-    if local.evidence != "last-use":
-        return stats
-    if agrees(local, kernel):
-        return replace(stats, local=replace(local, evidence="last-use+log"))
-    accesses = () if kernel.role == "function" else _from_slot_on(local.accesses, reported)
-    if not accesses:
-        return stats
-    roles = tuple(replace(role, spill=None) for role in stats.roles)  # they were counted with the old classes
-    return replace(stats, local=replace(local, accesses=accesses, evidence="log"), roles=roles)
-
-
-def _from_slot_on(accesses: Sequence[LocalAccess], reported: Bytes) -> tuple[LocalAccess, ...]:
-    """Accesses reclassified so that slots from some offset on contain exactly the spill bytes of the log.
-
-    Arrays are below the spill area. If the log reports no spills, no slot is one. Empty if no offset fits.
-    """
-    own = [(access.slot, access) for access in accesses if not access.part and access.slot is not None]
-    for lowest in (inf, *sorted({slot for slot, _ in own}, reverse=True)):
-        spilled = [access for slot, access in own if slot >= lowest]
-        if (_bytes(spilled, store=True), _bytes(spilled, store=False)) == reported:
-            stored, loaded = (
-                {at for slot, each in own if each.store == way for at in range(slot, slot + each.bytes)}
-                for way in (True, False)
-            )
-            return tuple(replace(access, kind=_class_of(access, lowest, stored & loaded)) for access in accesses)
-    return ()
-
-
-def _bytes(accesses: Iterable[LocalAccess], *, store: bool) -> int:
-    return sum(access.bytes for access in accesses if access.store == store)
-
-
-def _class_of(access: LocalAccess, lowest: float, both: set[int]) -> AccessClass:
-    """Class of an access if slots from ``lowest`` on are spills.
-
-    ``both``: bytes of slots both stored and loaded; arguments for a callee are not.
-    """
-    slot = access.slot
-    if access.part or slot is None:
-        return access.kind
-    if slot >= lowest:
-        return "spill"
-    if access.kind == "unknown" and not both.isdisjoint(range(slot, slot + access.bytes)):
-        return "array"
-    return "unknown" if access.kind == "spill" else access.kind

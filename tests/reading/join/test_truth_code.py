@@ -224,28 +224,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel(spills=(8, 4))],
         [],
     ),
-    "what the text alone suggests, the log confirms": (
-        [logged()],
-        [dumped(evidence="last-use")],
-        [kernel(evidence="last-use+log")],
-        [],
-    ),
-    "the log's bytes say which slots are spilled: arrays lie below": (
-        [logged(spills=(4, 8))],
-        [
-            dumped(
-                evidence="last-use",
-                accesses=(
-                    *(access(at, store=True, kind="unknown", slot=0) for at in (48, 64)),
-                    access(16, store=True, kind="unknown"),
-                    *(access(at, store=False, kind="unknown") for at in (32, 40)),
-                ),
-            )
-        ],
-        [kernel(spills=(4, 8), evidence="log")],
-        [],
-    ),
-    "no slots hold the log's bytes": (
+    "the last-use rule and the log differ": (
         [logged(spills=(12, 4))],
         [dumped(evidence="last-use")],
         [kernel(spills=(12, 4), evidence="last-use")],

@@ -12,9 +12,7 @@ const spillmap = (() => {
   const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", helper: "ptxas's helpers", unknown: "unknown" };
   const EVIDENCE = {
     annotation: "ptxas marked each spill",
-    "last-use+log": "by the last-use rule, and the build log counts the same bytes",
-    log: "slots with exactly the bytes that the build log counts",
-    "last-use": "by the last-use rule alone",
+    "last-use": "by the last-use rule",
     none: "no local-memory access",
   };
   const LANE = 30, CURVE = 96, LINES = 12;
