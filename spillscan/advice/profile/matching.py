@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from spillscan.advice.profile.launches import ProfiledLaunch
 from spillscan.model import Build, Issue, Kernel
-from spillscan.model.symbols import natural
+from spillscan.model.symbols import Function, natural
 from spillscan.naming import alone
 from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import UsageError
@@ -66,11 +66,8 @@ class Kernels:
     def named(self, printed: str) -> Sequence[Kernel]:
         """Kernels that ``printed`` may name: by symbol, by full name, by template arguments, by base name alone."""
         qualified, parameters = parsed(printed)
-        names: list[object] = [(printed,), (qualified, parameters)]
-        if qualified.endswith(">") or parameters is None:  # parameters of a template cannot be compared
-            names.append((qualified, None))
-        if parameters is None:  # --print-kernel-base function
-            names.append((printed.strip(), None, ""))
+        compared = None if qualified.endswith(">") else parameters  # those of a template cannot be compared
+        names = (printed,), (qualified, parameters), (qualified, compared), (printed.strip(), parameters, "")
         return next((self._named[name] for name in names if name in self._named), [])
 
     def match(self, launch: ProfiledLaunch) -> Matched:
@@ -135,7 +132,7 @@ def _differ(kernels: Sequence[Kernel]) -> bool:
 
 _TYPE = r"(?:unsigned |signed )?[A-Za-z_][\w:]*(?: (?:int|long|char|short|long int|long long))*"
 _REWRITES = (
-    (re.compile(r"<unnamed>"), "(anonymous namespace)"),
+    (re.compile(r"<unnamed>|\(anonymous namespace\)"), "{unnamed}"),
     (re.compile(rf"\({_TYPE}\)(?=-?\d)"), ""),
     (re.compile(r"\btrue\b"), "1"),
     (re.compile(r"\bfalse\b"), "0"),
@@ -154,11 +151,5 @@ def parsed(text: str) -> tuple[str, str | None]:
     text = _LAMBDA.sub(lambda found: f"'lambda{'' if found[2] == '1' else int(found[2]) - 2}'{found[1]}", text)
     for pattern, plain in _REWRITES:
         text = pattern.sub(plain, text)
-    depth = 0
-    for place in range(len(text) - 1, -1, -1) if text.endswith(")") else ():
-        depth += (text[place] == ")") - (text[place] == "(")
-        if depth == 0:
-            if text.startswith("(anonymousnamespace)", place):
-                break
-            return text[:place], text[place:]
-    return text, None
+    end = Function(text).end
+    return text[:end], None if end is None else text[end:]

@@ -10,7 +10,6 @@ from spillscan.advice.profile.matching import Matched
 from spillscan.output.terminal import RED, Row, Style, fold, hung, table
 
 _HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "spill inst", "time")
-_HIDDEN_FIRST = ("arch", "n", "regs", "dyn smem", "spill inst")
 _NOTE = "n: identical launches, of which the worst is shown; spill inst: share of executed instructions, not of time"
 
 
@@ -29,7 +28,7 @@ def text(launches: Sequence[Matched], style: Style) -> Iterator[str]:
         same = launch.kernel, launch.arch, launch.block, launch.metrics.get("dynamic_shared_bytes")
         groups.setdefault(same, []).append(each)
     shown = list(groups.values())[: style.rows]
-    yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel",), _HIDDEN_FIRST)
+    yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel",), _HEADER[1:3] + _HEADER[4:7])
     yield from fold(len(groups) - len(shown), style)
     yield from hung([_NOTE], style)
 
@@ -65,7 +64,6 @@ def row(each: Matched) -> dict[str, Any]:
     return {
         "kernel": launch.kernel,
         "symbol": kernel.key.symbol if kernel else None,
-        "unit": kernel.key.unit if kernel else None,
         "unmatched": each.unmatched,
         "launch": launch.number,
         "arch": launch.arch,
@@ -73,6 +71,4 @@ def row(each: Matched) -> dict[str, Any]:
         "threads_per_block": launch.threads,
         **{name: launch.metrics.get(name) for name in METRICS},
         "spill_instruction_share": launch.spill_share,
-        "input": launch.origin.input,
-        "line": launch.origin.line,
     }
