@@ -156,7 +156,7 @@ def test_wrong_forms(forms: list[str], wrong: str) -> None:
 def test_what_is_offered_for_a_wrong_form_can_be_had(kind: Any) -> None:
     with pytest.raises(UsageError) as refused:
         check_forms(["yaml"], kind)
-    for name in refused.value.hint.removeprefix("one of ").split(", "):
+    for name in refused.value.hint.removeprefix("use one of ").split(", "):
         assert kind in formats.of_name(name).KINDS
 
 
