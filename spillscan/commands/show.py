@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     whole = len(found) == 1 or source
     full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
     code = fetch.pressures_of(full)
-    live, texts = fetch.shown_of(full if source else ())
-    sources = sources_of(live.values(), arguments.source_root) if arguments.source_root else {}
+    texts = fetch.texts_of(full if source else ())
+    sources = sources_of(code.values(), arguments.source_root) if source and arguments.source_root else {}
     style = style_of()
     for number, kernel in enumerate(found):
         assert kernel.sass is not None
@@ -80,10 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         pressure = code.get(id(kernel))
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
         say([*[""] * bool(number), *hung(shown, style)])
-        if source and id(kernel) in texts:
-            groups = at_lines(holdings(live[id(kernel)], kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
+        if source and pressure and id(kernel) in texts:
+            groups = at_lines(holdings(pressure, kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
             code_shown = Code(texts[id(kernel)])
-            say(hung(source_lines(kernel.sass, live[id(kernel)], code_shown, sources, groups), style))
+            say(hung(source_lines(kernel.sass, pressure, code_shown, sources, groups), style))
         elif source and kernel.caller:
             say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:

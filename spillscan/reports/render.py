@@ -89,9 +89,9 @@ def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure
     kernels = {id(each): each for each in wanted if each is not None}.values()
     if not any(each.sass and each.sass.digest for each in kernels):
         return {}, {}
-    from spillscan.reading.binary.fetch import shown_of
+    from spillscan.reading.binary.fetch import pressures_of, texts_of
 
-    return shown_of(kernels)
+    return pressures_of(kernels), texts_of(kernels)
 
 
 def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:

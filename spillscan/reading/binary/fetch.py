@@ -73,15 +73,3 @@ def _pressure(cubin: Cubin, function: Function) -> Pressure | None:
 def pressures_of(kernels: Iterable[Kernel]) -> dict[int, Pressure]:
     """Live registers, by the kernel's ``id``, if its architecture has a table."""
     return _by_kernel(kernels, _pressure)
-
-
-def shown_of(kernels: Iterable[Kernel]) -> tuple[dict[int, Pressure], dict[int, CodeText]]:
-    """Live registers and code, by the kernel's ``id``, if its architecture has a table."""
-    from spillscan.reading.binary.references import text_of
-
-    def both(cubin: Cubin, function: Function) -> tuple[Pressure, CodeText] | None:
-        pressure = _pressure(cubin, function)
-        return None if pressure is None else (pressure, text_of(cubin, function))
-
-    found = _by_kernel(kernels, both)
-    return {key: pressure for key, (pressure, _) in found.items()}, {key: text for key, (_, text) in found.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
@@ -13,19 +13,9 @@ from spillscan.reading.inputs.formats import HEAD_BYTES, dump_format
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
-    from spillscan.model.code import FunctionUsage, SassFunction
-    from spillscan.reading.dumps.listing import DumpAccount
+    from spillscan.reading.dumps.listing import DumpReader
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
-
-
-class DumpReader(Protocol):
-    """Reader of one disassembly or listing format."""
-
-    account: DumpAccount
-
-    def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
-        """Functions and issues, in input order."""
 
 
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:

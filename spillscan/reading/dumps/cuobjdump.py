@@ -6,28 +6,15 @@ One expression reads the rows of a function, each an instruction with its encodi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
-from spillscan.model import Issue
-from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, DumpAccount, Listing, Operation, decode, known, pieces
-
-FORMAT = "sass"
+from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, DumpReader, Listing, Operation, decode, known, pieces
 
 _RULES = (
-    "blank",
-    "function",
-    "flags",
-    "end",
-    "field",
-    "code_for",
-    "image",
-    "underline",
-    "target",
-    "compressed",
-    "member",
+    *("blank", "function", "flags", "end", "field", "code_for"),
+    *("image", "underline", "target", "compressed", "member"),
 )
 """Lines before and between functions."""
 
@@ -49,12 +36,14 @@ def _operation(text: bytes) -> Operation:
     return match.groups(b"")  # type: ignore[return-value]
 
 
-class Dump:
-    """Functions and issues of one disassembly. ``account`` counts the lines read and is final at the end."""
+class Dump(DumpReader):
+    """Functions and issues of one disassembly."""
+
+    form = "sass"
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
-        self.account = DumpAccount(origin, FORMAT)
-        self._pieces = pieces(chunks, self.account, self._too_long)
+        super().__init__(chunks, origin)
+        self._parts = pieces(chunks, self.account)
         rules = ("row", "head", "statement", "encoding")
         self._row, self._head, self._statement, self._encoding = map(grammar.line, rules)
         self._line = 1
@@ -66,28 +55,11 @@ class Dump:
         """Whether no function has begun yet."""
         self._announced = False
         """Whether a cubin has begun of which nothing was read yet."""
-        self._ready: list[SassFunction | Issue] = []
 
-    def __iter__(self) -> Iterator[SassFunction | Issue]:
-        text = b""
-        for text in self._pieces:
-            self.account.undecodable_bytes += 0 if text.isascii() else len(text.translate(None, _ASCII))
-            self._piece(text if text.endswith(b"\n") else text + b"\n")
-            yield from self._ready
-            self._ready.clear()
-        if self._code:
-            self._truncated()
-        elif self._announced or (text and not text.endswith(b"\n")):
-            self._ready.append(self.account.truncated("the disassembly is truncated before a function", self._line))
-        yield from self._ready
-        self.account.lines = self._line - 1
-        yield from self.account.summary()
-
-    def _too_long(self) -> None:
-        self._ready.append(self.account.too_long(self._line))
-
-    def _piece(self, text: bytes) -> None:
+    def _part(self, text: bytes) -> None:
         """Read whole lines."""
+        self.account.undecodable_bytes += 0 if text.isascii() else len(text.translate(None, _ASCII))
+        text = text if text.endswith(b"\n") else text + b"\n"
         at, end = 0, len(text)
         while at < end:
             if self._code is not None:
@@ -96,6 +68,13 @@ class Dump:
                 stop = text.find(b"\n", at) + 1
                 self._single(text[at:stop])
                 at = stop
+        self.account.lines = self._line - 1
+
+    def _end(self, *, is_cut: bool) -> None:
+        if self._code:
+            self._truncated(self._code)
+        elif self._announced or is_cut:
+            self.account.truncated("the disassembly is truncated before a function", self._line)
 
     def _rows(self, code: Listing, text: bytes, at: int) -> int:
         """Read rows of a function; return the position of the first line that is not one."""
@@ -126,11 +105,12 @@ class Dump:
     # ---- lines before and between functions -----------------------------------------------------------------------
 
     def _between(self, text: bytes) -> None:
-        rule, values = known(text, FORMAT, _RULES)
+        rule, values = known(text, self.form, _RULES)
         code = self._code
         if code is not None and rule not in ("end", "flags", "blank", ""):
-            self._truncated()
+            self._truncated(code)
         if rule == "end" and code is not None:
+            self._code = None
             self._done(code)
         elif rule == "end":
             self._lost_head("the beginning of the function that ends here is missing")
@@ -151,27 +131,20 @@ class Dump:
         else:
             self._unknown_line(text)
 
-    def _done(self, code: Listing) -> None:
+    def _truncated(self, code: Listing) -> None:
         self._code = None
-        self.account.functions += 1
-        self._ready += [code.record(), *code.damage(self.account)]
-
-    def _truncated(self) -> None:
-        assert self._code
-        code = self._code
         self._done(code)
         message = f"the listing of {code.symbol} is truncated: its values are too low"
-        self._ready.append(self.account.truncated(message, self._line, code.symbol))
+        self.account.truncated(message, self._line, code.symbol)
 
     def _lost_head(self, message: str) -> None:
         """Report that earlier lines were not counted; once before each function."""
         if not self._stray:
             self._stray = True
-            self._ready.append(self.account.issue("damaged-listing", message, self._line, "error"))
+            self.account.damaged(message, self._line)
 
     def _unknown_line(self, text: bytes) -> None:
-        if issue := self.account.unknown_line(text, self._line, self._code.symbol if self._code else None):
-            self._ready.append(issue)
+        self.account.unknown_line(text, self._line, self._code.symbol if self._code else None)
 
 
 _ASCII = bytes(range(128))

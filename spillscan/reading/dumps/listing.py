@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from spillscan.model import Issue, Origin, Role, Severity
-from spillscan.model.code import SETS_REGISTERS, LivePeak, SassFunction, SassStats, WarpRole
+from spillscan.model.code import SETS_REGISTERS, FunctionUsage, LivePeak, SassFunction, SassStats, WarpRole
 from spillscan.model.gaps import Hidden
 from spillscan.model.local import NO_TRAFFIC, SourceLine
 from spillscan.output.nouns import count
@@ -42,11 +42,11 @@ _CHARACTERS = 120
 """Characters of a line shown in a message."""
 
 
-def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
+def pieces(chunks: Iterable[bytes], account: DumpAccount) -> Iterator[bytes]:
     """Blocks of whole lines from ``chunks`` of any size, in bounded memory.
 
-    The last block may lack its final line end. A line that is too long is replaced by an empty one, and ``too_long`` is
-    called before the block that begins with it.
+    The last block may lack its final line end. A line that is too long is replaced by an empty one, and reported before
+    the block that begins with it.
     """
 
     def counted() -> Iterator[bytes]:
@@ -55,15 +55,18 @@ def pieces(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[],
             account.unwritten |= b"\0" in data
             yield data
 
-    return whole_lines(counted(), too_long)
+    return whole_lines(counted(), account.too_long)
 
 
-def lines(chunks: Iterable[bytes], account: DumpAccount, too_long: Callable[[], None]) -> Iterator[bytes]:
-    """Lines with their ends; the last may have none. A lone carriage return does not end a line."""
-    for piece in pieces(chunks, account, too_long):
+def lines(chunks: Iterable[bytes], account: DumpAccount) -> Iterator[bytes]:
+    """Lines with their ends, which are counted; the last may have none. A lone carriage return does not end a line."""
+    for piece in pieces(chunks, account):
         *whole, rest = piece.split(b"\n")
-        yield from (line + b"\n" for line in whole)
+        for line in whole:
+            account.lines += 1
+            yield line + b"\n"
         if rest:
+            account.lines += 1
             yield rest
 
 
@@ -114,11 +117,14 @@ class DumpAccount(Struct):
     unwritten: bool = False
     """Whether it contains NUL bytes, which no tool writes."""
 
+    found: list[SassFunction | FunctionUsage | Issue] = field(default_factory=list)
+    """What was read and not yet returned, in input order."""
+
     def origin(self, line: int | None = None) -> Origin:
         """Location in the input."""
         return Origin(input=self.input, line=line, format=self.form)
 
-    def issue(
+    def report(
         self,
         code: str,
         message: str,
@@ -126,55 +132,94 @@ class DumpAccount(Struct):
         severity: Severity = "warning",
         hides: tuple[Hidden, ...] | None = None,
         symbol: str = "",
-    ) -> Issue:
-        """An issue of this input."""
-        return Issue(
-            code=code, message=message, severity=severity, origin=self.origin(line), hides=hides, symbol=symbol
+    ) -> None:
+        """Report an issue of this input."""
+        self.found.append(
+            Issue(code=code, message=message, severity=severity, origin=self.origin(line), hides=hides, symbol=symbol)
         )
 
     def unknown_line(
         self, text: bytes, line: int, symbol: str | None = None, hides: tuple[Hidden, ...] | None = None
-    ) -> Issue | None:
-        """Issue for a line that no rule describes; ``None`` if too many were reported.
+    ) -> None:
+        """Report a line that no rule describes, unless too many were reported.
 
         Inside the function ``symbol``, the line may have been an instruction.
         """
         shown = ascii(decode(text.rstrip()))[1:-1][:_CHARACTERS]
         if grammar.line("diagnostic").match(text):
-            return self.issue("tool-message", f"the disassembly contains a message of the disassembler: {shown}", line)
+            self.report("tool-message", f"the disassembly contains a message of the disassembler: {shown}", line)
+            return
         if symbol is not None:
             hides = ("spills", "code")
         self.unknown_lines += 1
         self.hides = self.hides or hides
-        if self.unknown_lines > SHOWN:
-            return None
-        return self.issue("unknown-line", f"not a disassembly line: {shown}", line, hides=hides, symbol=symbol or "")
+        if self.unknown_lines <= SHOWN:
+            self.report("unknown-line", f"not a disassembly line: {shown}", line, hides=hides, symbol=symbol or "")
 
-    def truncated(self, what: str, line: int | None = None, symbol: str = "") -> Issue:
-        """Issue for an input that ends too early."""
-        return self.issue("truncated", what, line, "error", symbol=symbol)
+    def damaged(self, message: str, line: int | None = None, symbol: str = "") -> None:
+        """Report lines that no tool writes like that."""
+        self.report("damaged-listing", message, line, "error", symbol=symbol)
 
-    def too_long(self, line: int) -> Issue:
-        """Issue for a line too long to be read."""
-        return self.issue("line-too-long", TOO_LONG, line, "error")
+    def truncated(self, message: str, line: int | None, symbol: str = "") -> None:
+        """Report that the input ends too early."""
+        self.report("truncated", message, line, "error", symbol=symbol)
 
-    def summary(self) -> Iterator[Issue]:
-        """Issues reported once, at the end of the input."""
+    def too_long(self) -> None:
+        """Report that the next line is too long to be read."""
+        self.report("line-too-long", TOO_LONG, self.lines + 1, "error")
+
+    def summary(self) -> None:
+        """Report what is reported once, at the end of the input."""
         if self.unwritten:
-            yield self.issue(
-                "damaged-listing", "NUL bytes: part of the disassembly was never written", severity="error"
-            )
+            self.damaged("NUL bytes: part of the disassembly was never written")
         if damaged := self.damaged_names:
-            yield self.issue("damaged-listing", f"damaged function names: {damaged:,}", severity="error")
+            self.damaged(f"damaged function names: {damaged:,}")
         if strange := self.undecodable_bytes:
-            yield self.issue(
+            self.report(
                 "undecodable", f"{count(strange, 'byte')} of the disassembly are not ASCII; cuobjdump prints only ASCII"
             )
         if self.unknown_lines > SHOWN:
             message = (
                 f"{count(self.unknown_lines, 'line')} of the disassembly not understood; the first {SHOWN} are shown"
             )
-            yield self.issue("unknown-line", message, hides=self.hides)
+            self.report("unknown-line", message, hides=self.hides)
+
+
+class DumpReader:
+    """Reader of one format. ``account`` counts the lines read and is final at the end."""
+
+    form: ClassVar[str]
+    """Name of the format and of its grammar."""
+
+    def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
+        self.account = DumpAccount(origin, self.form)
+        self._parts = lines(chunks, self.account)
+
+    def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
+        """Functions and issues, in input order."""
+        text, found = b"", self.account.found
+        for text in self._parts:
+            self._part(text)
+            if found:
+                yield from found
+                found.clear()
+        self._end(is_cut=bool(text) and not text.endswith(b"\n"))
+        self.account.summary()
+        yield from found
+
+    def _part(self, text: bytes) -> None:
+        """Read the next line or lines."""
+        raise NotImplementedError
+
+    def _end(self, *, is_cut: bool) -> None:
+        """Finish at the end of the input. ``is_cut``: its last line lacks its end."""
+        raise NotImplementedError
+
+    def _done(self, code: Listing) -> None:
+        """Add a function that was read completely."""
+        self.account.functions += 1
+        self.account.found.append(code.record())
+        code.damage(self.account)
 
 
 LOCAL = frozenset({b"STL", b"LDL"})
@@ -316,11 +361,11 @@ class Listing:
             if operation[1] in KINDS:
                 yield flow.form(*operation[:4]).destination
 
-    def damage(self, account: DumpAccount) -> Iterator[Issue]:
-        """Issues if its addresses show missing or repeated instructions."""
+    def damage(self, account: DumpAccount) -> None:
+        """Report if its addresses show missing or repeated instructions."""
         if self.obscure:
             message = f"{self.symbol} accesses local memory at an address of unknown form"
-            yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
+            account.damaged(message, self.origin.line, self.symbol)
         found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
         wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // WORDS_A_GROUP)
         right = {wide, narrow}
@@ -328,7 +373,7 @@ class Listing:
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
         if self.disordered or found not in right:
             message = f"the listing of {self.symbol} is damaged ({found} instructions up to {self.last_address:#x})"
-            yield account.issue("damaged-listing", message, self.origin.line, "error", symbol=self.symbol)
+            account.damaged(message, self.origin.line, self.symbol)
 
     def _role(self) -> Role:
         return role_by(self.opcodes) if self.role == "unknown" else self.role

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from spillscan.model import Issue
-from spillscan.model.code import LivePeak, SassFunction
+from spillscan.model.code import LivePeak
 from spillscan.model.local import SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import LOCAL, DumpAccount, Listing, Member, decode, known, lines
+from spillscan.reading.dumps.listing import LOCAL, DumpReader, Listing, Member, decode, known
 from spillscan.reading.machine.function import role_by
 from spillscan.reading.machine.instruction import ANNOTATION
 
-FORMAT = "nvdisasm"
-
 _SHARED = frozenset({b"STS", b"LDS"})
 _RULES = (
-    "label",
-    "section",
-    "other_section",
-    "registers",
-    "target",
-    "flags",
-    "type",
-    "other",
-    "size",
-    "rule",
-    "directive",
+    *("label", "section", "other_section", "registers", "target", "flags"),
+    *("type", "other", "size", "rule", "directive"),
 )
 
 
-class Disassembly:
-    """Functions and issues of one disassembly; ``account`` counts the lines read."""
+class Disassembly(DumpReader):
+    """Functions and issues of one disassembly."""
+
+    form = "nvdisasm"
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
-        self.account = DumpAccount(origin, FORMAT)
-        self._chunks = chunks
+        super().__init__(chunks, origin)
+        rules = ("instruction", "encoding", "file")
+        self._row, self._encoding, self._place = (grammar.line(rule, self.form) for rule in rules)
         self._member = Member()
-        self._ready: list[SassFunction | Issue] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -50,37 +40,35 @@ class Disassembly:
         self._source: SourceLine | None = None
         self._ends: list[bytes] = []
 
-    def __iter__(self) -> Iterator[SassFunction | Issue]:
-        instruction, encoding, file = (grammar.line(rule, FORMAT) for rule in ("instruction", "encoding", "file"))
-        number, text = 0, b""
+    def _part(self, text: bytes) -> None:
+        """Read one line."""
+        live, line = self._cut(text) if b"// " in text else (None, text)
+        if match := self._row.match(line):
+            self._instruction(match.groups(b""), line, self.account.lines, live)
+        elif match := self._place.match(line):
+            self._frames.append((decode(match[1] or b""), int(match[2] or 0)))
+        elif line.strip() and not self._encoding.match(line):
+            self._line(line, self.account.lines)
 
-        def too_long() -> None:
-            self._ready.append(self.account.too_long(number + 1))
-
-        for number, text in enumerate(lines(self._chunks, self.account, too_long), 1):
-            live, line = _cut(text) if b"// " in text else (None, text)
-            if match := instruction.match(line):
-                self._instruction(match.groups(b""), line, number, live)
-            elif match := file.match(line):
-                self._file(match.groups())
-            elif line.strip() and not encoding.match(line):
-                self._line(line, number)
-            if self._ready:
-                yield from self._ready
-                self._ready.clear()
-        self.account.lines = number
-        if text and not text.endswith(b"\n"):
-            self._ready.append(self.account.truncated("the last line of the disassembly is truncated", number))
+    def _end(self, *, is_cut: bool) -> None:
+        if is_cut:
+            self.account.truncated("the last line of the disassembly is truncated", self.account.lines)
         self._finish()
-        yield from self._ready
-        yield from self.account.summary()
+
+    def _cut(self, text: bytes) -> tuple[int | None, bytes]:
+        """Number of live general registers on a line, and the line without its register columns."""
+        columns = grammar.line("columns", self.form).search(text)
+        if columns is None:
+            return None, text
+        live = grammar.line("live", self.form).search(columns[0])
+        return int(live["live"]) if live else None, text[: columns.start()] + b"\n"
 
     def _instruction(self, fields: tuple[bytes, ...], text: bytes, number: int, live: int | None) -> None:
         address, _, opcode, _, _, note = fields
         code = self._code
         if code is None:
             code = self._code = self._begin("", number)
-            self._damaged("instructions outside any section", number)
+            self.account.damaged("instructions outside any section", number)
         place = int(address, 16)
         code.count(place, opcode.decode())
         if self._waiting:
@@ -93,7 +81,7 @@ class Disassembly:
             code.annotations = True
             code.shared_spills += opcode in _SHARED
         if opcode in LOCAL and ANNOTATION not in note and (b"(*" in text or b"*)" in text):
-            self._damaged("the annotation of a local-memory access is incomplete", number, code.symbol)
+            self.account.damaged("the annotation of a local-memory access is incomplete", number, code.symbol)
         code.keep(place, fields[1:6], number, self._source)  # type: ignore[arg-type]
         if live is not None and (code.live_peak is None or live > code.live_peak.registers):
             code.live_peak = LivePeak(registers=live, address=place, line=number, source=self._source)
@@ -101,18 +89,16 @@ class Disassembly:
     def _begin(self, symbol: str, number: int) -> Listing:
         return Listing(symbol, self._member, self.account.origin(number))
 
-    def _file(self, values: tuple[bytes | None, ...]) -> None:
-        file, line, _ = values
-        self._frames.append((decode(file or b""), int(line or 0)))
-
     def _line(self, text: bytes, number: int) -> None:
-        rule, values = known(text, FORMAT, _RULES)
+        rule, values = known(text, self.form, _RULES)
         if rule == "label":
             self._waiting.append(values[0])
         elif rule == "section":
             self._finish()
             if self._member.arch is None and not self.account.functions:
-                self._damaged("the disassembly does not begin with the header that names the architecture", number)
+                self.account.damaged(
+                    "the disassembly does not begin with the header that names the architecture", number
+                )
             self._code = self._begin(decode(values[0]), number)
         elif rule == "other_section":
             self._finish()
@@ -128,11 +114,8 @@ class Disassembly:
             self._code.role = "entry"
         elif rule == "size":
             self._ends.append(values[1])
-        elif not rule and (issue := self.account.unknown_line(text, number, self._code.symbol if self._code else None)):
-            self._ready.append(issue)
-
-    def _damaged(self, message: str, number: int | None, symbol: str = "") -> None:
-        self._ready.append(self.account.issue("damaged-listing", message, number, "error", symbol=symbol))
+        elif not rule:
+            self.account.unknown_line(text, number, self._code.symbol if self._code else None)
 
     def _finish(self) -> None:
         code = self._code
@@ -151,27 +134,17 @@ class Disassembly:
         known = {*self._waiting, *self._labels}
         if lost := next((label for label in code.targets() if label.startswith(b".L") and label not in known), b""):
             message = f"the listing of {code.symbol} is damaged: it lacks the label {decode(lost)}"
-            self._damaged(message, code.origin.line, code.symbol)
+            self.account.damaged(message, code.origin.line, code.symbol)
         if code.symbol and code.opcodes and own not in known:
-            self._damaged(
+            self.account.damaged(
                 f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
             )
         if not code.opcodes or not known.issuperset(self._ends):
             message = f"the listing of {code.symbol} is truncated: its values are too low"
-            self._ready.append(self.account.truncated(message, code.origin.line, code.symbol))
+            self.account.truncated(message, code.origin.line, code.symbol)
         if code.opcodes:
-            self.account.functions += 1
-            self._ready += [code.record(), *code.damage(self.account)]
+            self._done(code)
         self._forget()
-
-
-def _cut(text: bytes) -> tuple[int | None, bytes]:
-    """Number of live general registers on a line, and the line without its register columns."""
-    columns = grammar.line("columns", FORMAT).search(text)
-    if columns is None:
-        return None, text
-    live = grammar.line("live", FORMAT).search(columns[0])
-    return int(live["live"]) if live else None, text[: columns.start()] + b"\n"
 
 
 def _chain(frames: list[tuple[str, int]]) -> SourceLine:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from spillscan.model import Issue, Usage
+from spillscan.model import Usage
 from spillscan.model.code import FunctionUsage
 from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import BEFORE_ALL, DumpAccount, Member, decode, known, lines
-
-FORMAT = "res_usage"
+from spillscan.reading.dumps.listing import BEFORE_ALL, DumpReader, decode, known
 
 DRIVER_SHARED_BYTES = 1024
 """Shared memory that the driver reserves per block from sm_90 on. -res-usage includes it, ptxas does not."""
@@ -24,68 +22,70 @@ _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
 _BANKED = b"CONSTANT"
 
 
-class ResourceUsage:
-    """Functions and issues of one listing; ``account`` counts the lines read."""
+class ResourceUsage(DumpReader):
+    """Functions and issues of one listing."""
+
+    form = "res_usage"
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
-        self.account = DumpAccount(origin, FORMAT)
-        self._chunks = chunks
-
-    def __iter__(self) -> Iterator[FunctionUsage | Issue]:
-        account, member = self.account, BEFORE_ALL
-        symbol, number, text = "", 0, b""
-        seen: set[str] = set()
+        super().__init__(chunks, origin)
+        self._member = BEFORE_ALL
+        self._symbol = ""
+        """Function whose values follow."""
+        self._seen: set[str] = set()
         """Symbols listed in the current cubin."""
-        long: list[Issue] = []
-        titled = False
-        read = lines(self._chunks, self.account, lambda: long.append(account.too_long(number + 1)))
-        for number, text in enumerate(read, 1):
-            line = text.rstrip(b"\r\n") if titled else _indented(text)
-            rule, values = known(line, FORMAT, _RULES)
-            if rule == "figures":
-                account.functions += 1
-                yield self._function(symbol, member, values[0], number, pasted=not titled)
-                figures = [grammar.line("figure", FORMAT).fullmatch(word) for word in values[0].split()]
-                names = [match["name"] + (match["bank"] or b"") for match in figures if match]
-                unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
-                lacking = titled and not _ALWAYS.issubset(names)
-                if None in figures or len(names) > len({*names}) or lacking or unknown:
-                    message = f"the values of {symbol} are damaged"
-                    yield account.issue("damaged-listing", message, number, "error", symbol=symbol)
-                if not symbol:
-                    message = f"a record has no kernel name: '{decode(line.strip())}'"
-                    yield account.issue("unnamed-kernel", message, number, "error")
-                symbol = ""
-            elif line and symbol and not grammar.line("diagnostic").match(text):
-                yield self._without_figures(symbol, number)
-                symbol = ""
-            elif line and not rule and (issue := account.unknown_line(line + b"\n", number, hides=EVERYTHING)):
-                yield issue
-            if rule == "function":
-                symbol = decode(values[0])
-                if symbol in seen:
-                    yield account.issue("damaged-listing", f"{symbol} is listed twice", number, "error", symbol=symbol)
-                seen.add(symbol)
-            elif rule == "title":
-                seen.clear()
-                titled = True
-            member = member.after(rule, values)
-        account.lines = number
-        yield from long
-        if symbol:
-            yield self._without_figures(symbol, number)
-        if text and not text.endswith(b"\n"):
-            yield account.truncated("the last line of the listing is truncated", number)
-        yield from account.summary()
+        self._titled = False
 
-    def _without_figures(self, symbol: str, line: int) -> Issue:
-        return self.account.truncated(f"the values of {symbol} are missing", line)  # or belong to the next
+    def _part(self, text: bytes) -> None:
+        """Read one line."""
+        account = self.account
+        line = text.rstrip(b"\r\n") if self._titled else _indented(text)
+        rule, values = known(line, self.form, _RULES)
+        if rule == "figures":
+            self._figures(values[0])
+            if not self._symbol:
+                message = f"a record has no kernel name: '{decode(line.strip())}'"
+                account.report("unnamed-kernel", message, account.lines, "error")
+            self._symbol = ""
+        elif line and self._symbol and not grammar.line("diagnostic").match(text):
+            self._end(is_cut=False)
+        elif line and not rule:
+            account.unknown_line(line + b"\n", account.lines, hides=EVERYTHING)
+        if rule == "function":
+            self._symbol = symbol = decode(values[0])
+            if symbol in self._seen:
+                account.damaged(f"{symbol} is listed twice", account.lines, symbol)
+            self._seen.add(symbol)
+        elif rule == "title":
+            self._seen.clear()
+            self._titled = True
+        self._member = self._member.after(rule, values)
 
-    def _function(self, symbol: str, member: Member, text: bytes, line: int, *, pasted: bool) -> FunctionUsage:
-        """Usage of one function; ``pasted``: no title precedes its lines."""
+    def _end(self, *, is_cut: bool) -> None:
+        if self._symbol:  # its values are missing, or belong to the next
+            self.account.truncated(f"the values of {self._symbol} are missing", self.account.lines)
+            self._symbol = ""
+        if is_cut:
+            self.account.truncated("the last line of the listing is truncated", self.account.lines)
+
+    def _figures(self, text: bytes) -> None:
+        """Read the values of a function."""
+        account = self.account
+        account.functions += 1
+        account.found.append(self._function(text))
+        figures = [grammar.line("figure", self.form).fullmatch(word) for word in text.split()]
+        names = [match["name"] + (match["bank"] or b"") for match in figures if match]
+        unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
+        lacking = self._titled and not _ALWAYS.issubset(names)
+        if None in figures or len(names) > len({*names}) or lacking or unknown:
+            account.damaged(f"the values of {self._symbol} are damaged", account.lines, self._symbol)
+
+    def _function(self, text: bytes) -> FunctionUsage:
+        """Usage of one function. Its lines are pasted from another text if no title precedes them."""
+        member, pasted = self._member, not self._titled
         found: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
-        for match in grammar.line("figure", FORMAT).finditer(text):
+        for match in grammar.line("figure", self.form).finditer(text):
             amount = int(match["amount"]) if match["amount"].isdigit() else None
             if match["bank"] and amount is not None:
                 banks.append((int(match["bank"][1:-1]), amount))
@@ -99,7 +99,7 @@ class ResourceUsage:
             elif int(number) >= FIRST_ARCH_WITH_RESERVE:
                 shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
-            symbol=symbol,
+            symbol=self._symbol,
             arch=member.arch,
             identifier=member.identifier or member.unit,
             usage=Usage(
@@ -115,7 +115,7 @@ class ResourceUsage:
                 samplers=found.get("SAMPLER"),
             ),
             dynamic_stack="STACK" in found and found["STACK"] is None,
-            origin=self.account.origin(line),
+            origin=self.account.origin(self.account.lines),
         )
 
 
