@@ -58,9 +58,7 @@ def members(window: Window, budget: Budget) -> Iterator[Entry]:
     if (form := kind(window)) == "thin":
         raise UnopenedError("it is a thin archive; its members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
-    if form not in readers:
-        raise UnopenedError(f"not opened: {formats.KINDS[form or '']}", window.start)
-    return readers[form](window, budget)
+    return readers[form or ""](window, budget)
 
 
 def codec_of(window: Window) -> codecs.Codec | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Container
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
@@ -28,9 +29,9 @@ _DIMENSIONS, _PAIR = struct.Struct("<3I"), struct.Struct("<2I")
 _PER_FUNCTION = frozenset({FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT})
 _RECORD = struct.Struct("<BBH").unpack_from
 """Format, attribute, and payload size or value."""
-_RELEVANT = frozenset(
-    {MAX_THREADS, REQNTID, CTA_PER_CLUSTER, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS}
-)
+_BOUNDS = {MAX_THREADS: "max_threads", REQNTID: "required_threads", CTA_PER_CLUSTER: "cluster_blocks"}
+"""Fields of :class:`FunctionInfo` that are launch bounds, by attribute."""
+_RELEVANT = frozenset({*_BOUNDS, MAXREG_COUNT, NUM_BARRIERS, CUDA_API_VERSION, REG_RECONFIG, ANNOTATIONS})
 """Attributes that :func:`of_function` reads."""
 
 
@@ -102,25 +103,19 @@ def of_function(section: Window) -> FunctionInfo:
 @lru_cache(maxsize=1 << 12)
 def _info(section: bytes) -> FunctionInfo:
     """Parse one section. Cached, since most functions of a library are repeated in each source that uses them."""
-    threads: dict[int, tuple[int, int, int]] = {}
-    barriers: int | None = None
-    toolkit: int | None = None
-    spills: tuple[int, ...] | None = None
-    register_limit: int | None = None
-    sets_registers = False
+    found: dict[str, Any] = {}
     for attribute, value, payload in records(Window(section), _RELEVANT):
         if attribute == NUM_BARRIERS:
-            barriers = value & 0xFF
+            found["barriers"] = value & 0xFF
         elif attribute == REG_RECONFIG:
-            sets_registers = True
+            found["sets_registers"] = True
         elif attribute == MAXREG_COUNT:
-            register_limit = value if 0 < value <= MOST_REGISTERS else None
+            found["register_limit"] = value if 0 < value <= MOST_REGISTERS else None
         elif attribute == CUDA_API_VERSION and len(payload) >= 4:
-            toolkit = int.from_bytes(payload[:4], "little")
-        elif attribute in (MAX_THREADS, REQNTID, CTA_PER_CLUSTER) and len(payload) >= 12:
-            threads[attribute] = _DIMENSIONS.unpack_from(payload)
+            found["toolkit"] = int.from_bytes(payload[:4], "little")
+        elif attribute in _BOUNDS and len(payload) >= 12:
+            found[_BOUNDS[attribute]] = _DIMENSIONS.unpack_from(payload)
         elif attribute == ANNOTATIONS:
             pairs = _PAIR.iter_unpack(payload[: len(payload) // _PAIR.size * _PAIR.size])
-            spills = (*(spills or ()), *(offset for kind, offset in pairs if kind == SPILL))
-    bounds = threads.get(MAX_THREADS), threads.get(REQNTID), threads.get(CTA_PER_CLUSTER)
-    return FunctionInfo(*bounds, barriers, toolkit, spills, sets_registers, register_limit)
+            found["spills"] = (*found.get("spills", ()), *(offset for kind, offset in pairs if kind == SPILL))
+    return FunctionInfo(**found)

@@ -19,8 +19,6 @@ from spillscan.reading.inputs.ptx import version
 
 _PTX_HEAD_BYTES = 1024
 """Bytes of a PTX module that are searched for its version, which follows the compiler's comments."""
-_HEAD_BYTES = 1 << 16
-"""Bytes from which a format is recognized."""
 
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Item]:
@@ -40,7 +38,7 @@ def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
 
 def _items(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
     """Contents of a file, by the reader of its format."""
-    head = window.copy(0, min(window.size, _HEAD_BYTES), "file")
+    head = window.copy(0, min(window.size, formats.HEAD_BYTES), "file")
     if window.starts(elf.MAGIC):
         yield from _elf(window, budget, place)
     elif window.starts(fatbin.MAGIC):
@@ -116,9 +114,18 @@ class _File(NamedTuple):
 
 
 def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
-    """GPU code in its own sections, then in other data unless it is a copy. Relocatable code and PTX come last, when
-    their reader knows which code is already linked."""
+    """GPU code of a file. Relocatable code and PTX come last, when their reader knows which code is already linked."""
     later: list[Item] = []
+    for found in _unordered(file, budget, place):
+        if isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable):
+            later.append(found)
+        else:
+            yield found
+    yield from later
+
+
+def _unordered(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
+    """GPU code in its own sections, then in other data unless it is a copy."""
     known = Repeats()
     end = 0
     for section in sorted(file.sections, key=lambda section: (not section.is_fat, section.window.start)):
@@ -132,22 +139,10 @@ def _sections(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
             image = _of_entry(entry, file, budget, place)
             if isinstance(image, Image):
                 known.add(image)
-            if _waits(image):
-                later.append(image)
-            else:
-                yield image
+            yield image
     for loose in _loose(file, budget, place):
-        if isinstance(loose, Member) and known.holds(loose):
-            continue
-        if _waits(loose):
-            later.append(loose)
-        else:
+        if not isinstance(loose, Member) or not known.holds(loose):
             yield loose
-    yield from later
-
-
-def _waits(found: Item) -> bool:
-    return isinstance(found, Intermediate) or (isinstance(found, Image) and found.relocatable)
 
 
 def _of_entry(
@@ -173,10 +168,8 @@ def _of_entry(
     if entry.kind == fatbin.PTX and not begin.startswith(elf.MAGIC):
         return Intermediate(entry, place, file.window, entry.target, version=version(begin))
     if entry.kind != fatbin.CUBIN or not begin.startswith(elf.MAGIC):
-        return Damage(
-            DamageError("a fat binary entry does not contain the kind of code that it declares", entry.stored.start),
-            place,
-        )
+        what = "a fat binary entry does not contain the kind of code that it declares"
+        return Damage(DamageError(what, entry.stored.start), place)
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 

@@ -32,14 +32,7 @@ from spillscan.reading.binary.attributes import (
 )
 from spillscan.reading.binary.elf import Elf
 from spillscan.reading.binary.lines import Lines
-from spillscan.reading.binary.symbols import (
-    CODE,
-    OWNER,
-    Sections,
-    Symbols,
-    is_kernel,
-    sections_of,
-)
+from spillscan.reading.binary.symbols import CODE, OWNER, Sections, Symbols, is_kernel, sections_of
 from spillscan.reading.binary.window import DamageError, Window
 
 # The tool that wrote a cubin: from a note, else from the version in its ELF header.

@@ -171,27 +171,17 @@ def image(entry: Entry) -> Window:
 
 def _decompressed(entry: Entry, data: memoryview, most: int) -> bytes:
     """At most ``most`` bytes of ``data``, decompressed; LZ4 gives all. Raises :class:`DamageError`."""
-    try:
-        return _lz4(data, entry.plain_bytes) if entry.flags & LZ4 else _zstd(data, most)
-    except ValueError as error:
-        raise DamageError(f"fat binary entry cannot be decompressed: {error}", entry.stored.start) from error
-
-
-def _lz4(data: memoryview, size: int) -> bytes:
     from lz4 import block
 
-    try:
-        plain: bytes = block.decompress(data, uncompressed_size=size)
-    except block.LZ4BlockError as error:
-        raise ValueError("corrupt, or larger than its header says") from error
-    return plain
-
-
-def _zstd(data: memoryview, most: int) -> bytes:
     from spillscan.reading.inputs.codecs import zstd, zstd_engine
 
+    plain: bytes
     try:
-        plain: bytes = zstd_engine().decompress(data, most)
-    except zstd().ZstdError as error:
-        raise ValueError(str(error)) from error
+        if entry.flags & LZ4:
+            plain = block.decompress(data, uncompressed_size=entry.plain_bytes)
+        else:
+            plain = zstd_engine().decompress(data, most)
+    except (block.LZ4BlockError, zstd().ZstdError, ValueError) as error:
+        what = "corrupt, or larger than its header says" if isinstance(error, block.LZ4BlockError) else str(error)
+        raise DamageError(f"fat binary entry cannot be decompressed: {what}", entry.stored.start) from error
     return plain

@@ -15,15 +15,7 @@ from spillscan.reading.binary.opcode_tables import table
 from spillscan.reading.binary.register_tables import registers
 from spillscan.reading.binary.words import Wide
 from spillscan.reading.machine.instruction import REGISTER_BYTES
-from spillscan.reading.machine.liveness import (
-    INSTRUCTION,
-    Effects,
-    Graph,
-    Live,
-    live,
-    maker,
-    numbers,
-)
+from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live, live, maker, numbers
 
 _COPIES = frozenset({"MOV", "CS2R", "MOV32I"})
 """Mnemonics that copy, or put a constant into a register."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -125,17 +125,13 @@ class _Issues:
         """Issues for the counts, after the file was read."""
         for arch, number in self._ranked("unknown-arch"):
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
-            other = "`cuobjdump -sass FILE | spillscan scan -` counts them"
-            yield self._issue(
-                "unknown-arch",
-                "warning",
-                f"machine code not analyzed for {arch}: {count(number, 'function')} without opcode counts and spills; "
-                f"{other if target >= FIRST_IN_DUMPS else 'a ptxas -v log reports their spills'}",
-            )
+            in_dumps = "`cuobjdump -sass FILE | spillscan scan -` counts them"
+            other = in_dumps if target >= FIRST_IN_DUMPS else "a ptxas -v log reports their spills"
+            lost = f"{count(number, 'function')} without opcode counts and spills"
+            yield self._issue("unknown-arch", "warning", f"machine code not analyzed for {arch}: {lost}; {other}")
         for arch, number in self._ranked("unknown-opcode"):
-            yield self._issue(
-                "unknown-opcode", "note", f"{count(number, 'instruction')} of {arch} with unknown opcodes"
-            )
+            message = f"{count(number, 'instruction')} of {arch} with unknown opcodes"
+            yield self._issue("unknown-opcode", "note", message)
         for what, number in self._ranked("damaged-lines"):
             message = f"{what}: {count(number, 'cubin')} without some of their source lines"
             yield self._issue("damaged-lines", "warning", message)
@@ -372,25 +368,26 @@ class KernelIndex:
     """Functions read from each file, for the members of it that are read later."""
 
     def __init__(self) -> None:
-        self._linked: WeakKeyDictionary[Window, dict[str, set[str]]] = WeakKeyDictionary()
-        """Functions of linked code, by architecture."""
-        self._kernels: WeakKeyDictionary[Window, dict[int, set[str]]] = WeakKeyDictionary()
-        """Kernels, by offset of the fat binary."""
+        self._names: WeakKeyDictionary[Window, defaultdict[str | int, set[str]]] = WeakKeyDictionary()
+        """Functions of linked code, by architecture, and kernels, by offset of the fat binary."""
 
     def add(self, image: Image, functions: Iterable[SassFunction]) -> None:
         """Remember the functions of a cubin."""
         if isinstance(image.stored, Window):
             return
-        kernels = self._kernels.setdefault(image.file, {}).setdefault(image.stored.container, set())
-        linked: dict[str, set[str]] = {} if image.relocatable else self._linked.setdefault(image.file, {})
+        names = self._names_of(image.file)
         for each in functions:
             if each.role == "entry":
-                kernels.add(each.symbol)
-            linked.setdefault(each.arch or "", set()).add(each.symbol)
+                names[image.stored.container].add(each.symbol)
+            if not image.relocatable:
+                names[each.arch or ""].add(each.symbol)
+
+    def _names_of(self, file: Window) -> defaultdict[str | int, set[str]]:
+        return self._names.setdefault(file, defaultdict(set))
 
     def is_linked(self, image: Image, arch: str, cubin: Cubin) -> bool:
         """Whether relocatable code was linked: all of its kernels are known; without kernels, any function is."""
-        names = self._linked.get(image.file, {}).get(arch)
+        names = self._names_of(image.file)[arch]
         if not names or not image.relocatable:
             return False
         functions = list(cubin.functions())
@@ -405,5 +402,5 @@ class KernelIndex:
         """
         if isinstance(module.stored, Window):
             return None
-        kernels = self._kernels.get(module.file, {}).get(module.stored.container)
+        kernels = self._names_of(module.file)[module.stored.container]
         return tuple(sorted(kernels)) if kernels else None

@@ -119,30 +119,25 @@ def sections_of(elf: Elf) -> Sections:
     banks."""
     names = elf.names
     text = [at for at, each in enumerate(elf.sections) if each.flags & _EXECUTABLE and names[at].startswith(CODE)]
-    infos: dict[int, Window] = {}
-    shared: dict[int, tuple[int, int]] = {}
-    local: dict[int, int] = {}
-    banks: dict[int, list[tuple[int, int]]] = {}
-    constants: dict[int, list[int]] = {}
-    strange, functions = 0, {*text}
+    found, strange, functions = Sections(text, {}, {}, {}, {}, {}), 0, {*text}
     for index, (name, section) in enumerate(zip(names, elf.sections, strict=True)):
         owner, head, is_known = section.info, name[:8], False
         if head == b".nv.info" and name[8:9] == b".":
-            infos[owner] = elf.window.part(section.offset, section.size, ".nv.info")
+            found.infos[owner] = elf.window.part(section.offset, section.size, ".nv.info")
         elif head == _SHARED:
-            shared[owner], is_known = (section.size, section.align), True
+            found.shared[owner], is_known = (section.size, section.align), True
         elif head == _LOCAL:
-            local[owner], is_known = section.size, True
+            found.local[owner], is_known = section.size, True
         elif head == _CONSTANT:
             bank = _bank(name)
             is_known = bank in _BANKS
             if bank is not None:
-                banks.setdefault(owner, []).append((bank, section.size))
+                found.banks.setdefault(owner, []).append((bank, section.size))
             if bank != 0:
-                constants.setdefault(owner, []).append(index)
+                found.constants.setdefault(owner, []).append(index)
         is_memory = section.flags & (_ALLOCATED | _EXECUTABLE) == _ALLOCATED
         strange += is_memory != is_known and owner & OWNER in functions
-    return Sections(text, infos, shared, local, banks, constants, strange)
+    return found._replace(strange=strange)
 
 
 def _bank(name: bytes) -> int | None:

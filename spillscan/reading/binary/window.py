@@ -117,19 +117,17 @@ class Window:
     def view(self, offset: int, size: int, what: str) -> memoryview:
         """``size`` bytes, not copied."""
         self.check(offset, size, what)
-        begin = self.start + offset
-        return memoryview(self.buffer)[begin : begin + size]
+        return self.whole[offset : offset + size]
 
     @property
     def whole(self) -> memoryview:
         """All of its bytes, not copied."""
-        return memoryview(self.buffer)[self.start : self.start + self.size]
+        return memoryview(self.buffer)[self.start : self.end]
 
     def copy(self, offset: int, size: int, what: str) -> bytes:
         """``size`` bytes, copied."""
         self.check(offset, size, what)
-        begin = self.start + offset
-        return memoryview(self.buffer)[begin : begin + size].tobytes()
+        return self.whole[offset : offset + size].tobytes()
 
     def unpack(self, form: str, offset: int, what: str) -> tuple[Any, ...]:
         """Fields of a little-endian structure; ``form`` without its byte order."""

@@ -21,14 +21,7 @@ from spillscan.reading import grammar
 from spillscan.reading.inputs.encoding import TOO_LONG, whole_lines
 from spillscan.reading.machine import flow
 from spillscan.reading.machine.flow import FARTHEST, KINDS
-from spillscan.reading.machine.function import (
-    WORD,
-    WORDS_A_GROUP,
-    Analysis,
-    Marked,
-    instruction_bytes,
-    role_by,
-)
+from spillscan.reading.machine.function import WORD, WORDS_A_GROUP, Analysis, Marked, instruction_bytes, role_by
 from spillscan.reading.machine.instruction import of_text
 from spillscan.reading.machine.local import stack_use
 

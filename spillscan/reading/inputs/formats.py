@@ -17,25 +17,20 @@ KINDS: Mapping[str, str] = {
     "tar": "a tar archive",
     "library": "a static library",
     "thin": "a thin archive",
-    "cpio": "a cpio archive",
-    "rpm": "an RPM package",
-    "sqlite": "an SQLite database",
 }
-"""Archives by name. The members of zip, tar and static libraries are read."""
+"""Archives by name. Their members are read, except those of thin archives, which are separate files."""
 
 _MAGICS = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
     b"!<arch>\n": "library",
     b"!<thin>\n": "thin",
-    b"\xc7\x71": "cpio",
-    b"\xed\xab\xee\xdb": "rpm",
-    b"SQLite format 3\0": "sqlite",
 }
-_CPIO = re.compile(rb"07070(?:[12][0-9a-fA-F]{104}|7[0-7]{70})")
+_CPIO = re.compile(rb"\xc7\x71|07070(?:[12][0-9a-fA-F]{104}|7[0-7]{70})")
 _TAR_CHECKSUM_AT = 148
 _TAR_CHECKSUM = re.compile(rb"(?=[ 0-7]{1,7}[\0 ]{1,2}\Z) *[0-7]*[\0 ]*")
 
+_PACKAGES = {b"\xed\xab\xee\xdb": "an RPM package", b"SQLite format 3\0": "an SQLite database"}
 SEALED: Mapping[bytes, str] = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"Rar!\x1a\x07": "a RAR archive",
@@ -55,7 +50,7 @@ SEALED: Mapping[bytes, str] = {
     b"-----BEGIN PGP MESSAGE": "encrypted by PGP",
     b"-----BEGIN AGE ENCRYPTED": "encrypted by age",
 }
-"""First bytes of packed formats that are not supported."""
+"""First bytes of packed formats that are not supported, besides packages and databases."""
 
 BARREN = (
     *(b"\x89PNG", b"%PDF", b"\xff\xd8\xff", b"PAR1", b"\x93NUMPY", b"\x89HDF", b"GGUF", b"RIFF", b"OggS", b"ID3"),
@@ -92,8 +87,6 @@ GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
 def kind(head: bytes) -> str | None:
     """Which of :data:`KINDS` a file that begins with ``head`` is; ``None`` for anything else."""
     found = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
-    if found is None and _CPIO.match(head):
-        return "cpio"
     return "tar" if found is None and is_tar(head) else found
 
 
@@ -114,16 +107,21 @@ def has_tar_checksum(head: bytes) -> bool:
 
 def sealed(head: bytes) -> str | None:
     """Description of an unsupported packed format; ``None`` if ``head`` is not one."""
-    return next((how for magic, how in SEALED.items() if head.startswith(magic)), None)
+    return _package(head) or _described(SEALED, head)
+
+
+def _package(head: bytes) -> str | None:
+    return "a cpio archive" if _CPIO.match(head) else _described(_PACKAGES, head)
+
+
+def _described(magics: Mapping[bytes, str], head: bytes) -> str | None:
+    return next((what for magic, what in magics.items() if head.startswith(magic)), None)
 
 
 def kind_of_binary(head: bytes) -> str | None:
     """Description such as ``a PNG image``; ``None`` if ``head`` may be text."""
-    for magic, what in _BINARY_KINDS.items():
-        if head.startswith(magic):
-            return what
-    if archive := kind(head):
-        return KINDS[archive]
+    if what := _by_magic(head):
+        return what
     if any(head.find(beginning) >= 0 for beginning in GPU_CODE):
         return "binary data"
     sample = head[:4096]
@@ -134,7 +132,11 @@ def kind_of_binary(head: bytes) -> str | None:
 
 def may_be_encoded(head: bytes) -> bool:
     """Whether ``head`` may be text in any encoding: it has no magic of a binary format."""
-    return not head.startswith(tuple(_BINARY_KINDS)) and kind(head) is None
+    return _by_magic(head) is None
+
+
+def _by_magic(head: bytes) -> str | None:
+    return _described(_BINARY_KINDS, head) or _package(head) or KINDS.get(kind(head) or "")
 
 
 def may_hold_code(head: bytes) -> bool:

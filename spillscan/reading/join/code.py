@@ -178,11 +178,7 @@ def _folded(items: Iterable[_Item]) -> list[_Item]:
 def _without_linked(functions: Sequence[SassFunction]) -> list[SassFunction]:
     """``functions`` without relocatable code that is linked into another of the binaries, whose values are final."""
     linked = {(item.symbol, item.arch) for item in functions if item.usage is not None and item.final is not False}
-    return [
-        item
-        for item in functions
-        if item.usage is None or item.final is not False or (item.symbol, item.arch) not in linked
-    ]
+    return [item for item in functions if item.final is not False or (item.symbol, item.arch) not in linked]
 
 
 _Copies = dict[Hashable, list[Origin]]
@@ -194,36 +190,36 @@ def _without_copies(functions: list[SassFunction]) -> tuple[list[SassFunction], 
 
     Objects take precedence over archives, and both over the programs and libraries linked from them.
     """
-    compiled = [(item, item.stats.origin) for item in functions if item.stats.digest is not None and item.stats.origin]
-    stages = {origin.input: _stage(origin.input) for _, origin in compiled}
-    if len(set(stages.values())) < 2:
-        return functions, {}
     first: dict[Hashable, int] = {}
-    for item, origin in compiled:
-        code, stage = _compiled(item), stages[origin.input]
-        first[code] = min(first.get(code, stage), stage)
+    for item in functions:
+        code = _compiled(item)
+        first[code] = min(first.get(code, _LINKED), _stage(item))
+    left: list[SassFunction] = []
     copies: _Copies = {}
-    dropped = set[int]()
-    for item, origin in compiled:
-        if stages[origin.input] > first[_compiled(item)]:
-            copies.setdefault(_compiled(item), []).append(origin)
-            dropped.add(id(item))
-    return [item for item in functions if id(item) not in dropped], copies
+    for item in functions:
+        code, origin = _compiled(item), item.stats.origin
+        if origin is not None and item.stats.digest is not None and _stage(item) > first[code]:
+            copies.setdefault(code, []).append(origin)
+        else:
+            left.append(item)
+    return left, copies
 
 
-def _compiled(function: SassFunction) -> Hashable:
-    return function.symbol, function.arch, function.caller, function.stats.digest
+def _compiled(item: SassFunction) -> Hashable:
+    return item.symbol, item.arch, item.caller, item.stats.digest
 
 
-def _stage(path: str) -> int:
-    """Build stage of a file: 0 object, 1 archive, 2 linked binary."""
-    return 0 if path.endswith(OBJECTS) else 1 if path.endswith(_ARCHIVES) else 2
+_LINKED = 2
+
+
+def _stage(item: SassFunction) -> int:
+    """Build stage of the file that contains a function: 0 object, 1 archive, 2 linked binary."""
+    path = item.stats.origin.input if item.stats.origin else ""
+    return 0 if path.endswith(OBJECTS) else 1 if path.endswith(_ARCHIVES) else _LINKED
 
 
 def _with_copies(kernels: list[Kernel], copies: _Copies) -> list[Kernel]:
     """``kernels`` with the locations of further copies of their code added to their origins."""
-    if not copies:
-        return kernels
     codes = ((each.key.symbol, each.key.arch, each.caller, each.sass.digest if each.sass else None) for each in kernels)
     return [
         replace(each, origins=(*each.origins, *copies[code])) if code in copies else each
