@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -145,48 +144,45 @@ def _compiled() -> dict[str, dict[str, str]]:
     return {}
 
 
-def _derived(name: str, what: str, write: Callable[[], str]) -> str:
+def _derived(name: str, what: str, write: Callable[[Lark], str]) -> str:
     known = _compiled().setdefault(name, {"checksum": checksum(name)})
     if what not in known:
-        known[what] = write()
+        known[what] = write(lexer(name))
     return known[what]
 
 
 class RuleExpressions:
     """Regular expressions for rules of a grammar.
 
-    Terminals are possessive, as in a lexer, so no expression scans a text twice.
+    Terminals are possessive, as in a lexer, so no expression scans a text twice. Their priorities are ignored.
     """
 
     def __init__(self, lark: Lark) -> None:
         self._terminals = {terminal.name: terminal for terminal in lark.terminals}
-        self._expansions: dict[str, list[list[Symbol]]] = {}
+        self._expansions: dict[str, list[tuple[Symbol, ...]]] = {}
         for rule in lark.rules:
-            self._expansions.setdefault(str(rule.origin.name), []).append(list(rule.expansion))
+            self._expansions.setdefault(str(rule.origin.name), []).append(tuple(rule.expansion))
         self._captured: set[str] = set()
 
     def rule(self, name: str, capture: bool = True) -> str:
         """Expression for one rule."""
-        repeated = [e for e in self._expansions[name] if e and e[0].name == name]
-        once = [e for e in self._expansions[name] if not e or e[0].name != name]
-        # The lexer tries terminals by priority; the alternation does the same.
-        once.sort(key=self._priority, reverse=True)
-        body = self._choice(once, capture and not repeated)
-        return f"(?>{body})+" if repeated else body
+        once = [each for each in self._expansions[name] if not each or each[0].name != name]
+        if len(once) == len(self._expansions[name]):
+            return self._choice(once, capture)
+        return f"(?>{self._choice(once, capture=False)})+"  # a repetition
 
-    def _choice(self, expansions: list[list[Symbol]], capture: bool) -> str:
-        """Alternatives with common beginnings factored out, so that an optional end stays one branch."""
-        by_first: dict[Symbol, list[list[Symbol]]] = {}
-        for expansion in expansions:
-            if expansion:
-                by_first.setdefault(expansion[0], []).append(expansion[1:])
-        branches = [self._symbol(first, capture) + self._choice(rest, capture) for first, rest in by_first.items()]
-        if not branches:
+    def _choice(self, expansions: list[tuple[Symbol, ...]], capture: bool) -> str:
+        """Alternatives with common beginnings and ends factored out, so that an optional part is written once."""
+        longest = max(expansions, key=len)
+        if not longest:
             return ""
-        optional = any(not expansion for expansion in expansions)
-        if len(branches) == 1 and not optional:
-            return branches[0]
-        return f"(?:{'|'.join(branches)}){'?' if optional else ''}"
+        first = self._symbol(longest[0], capture)
+        rest = [each[1:] for each in expansions if each[:1] == longest[:1]]
+        others = [each for each in expansions if each[:1] != longest[:1]]
+        following = self._choice(rest, capture)
+        if set(rest) == set(others):
+            return f"(?:{first})?{following}"
+        return f"(?:{first}{following}|{self._choice(others, capture)})" if others else first + following
 
     def _symbol(self, symbol: Symbol, capture: bool) -> str:
         name = str(symbol.name)
@@ -198,95 +194,36 @@ class RuleExpressions:
         hidden = name.startswith("_") or getattr(symbol, "filter_out", False)  # an unnamed literal
         if capture and not hidden and name not in self._captured:
             self._captured.add(name)
-            return f"(?P<{name}>{expression})"
+            return f"(?P<{name.lower()}>{expression})"
         return f"(?:{expression})"
 
-    def _priority(self, expansion: list[Symbol]) -> int:
-        return min((self._terminals[str(s.name)].priority for s in expansion if s.is_term), default=0)
 
-
-def expression(name: str, rule: str) -> str:
+def expression(rule: str, name: str = _SASS) -> str:
     """Regular expression for ``rule`` of grammar ``name``.
 
-    The first occurrence of a visible terminal becomes a named group. Rules must not be recursive, except through Lark's
-    ``*`` and ``+``.
+    The first occurrence of a visible terminal becomes a group, named in lower case. Rules must not be recursive, except
+    through Lark's ``*`` and ``+``.
     """
-    return _derived(name, f"rule {rule}", lambda: RuleExpressions(lexer(name)).rule(rule))
+    return _derived(name, f"rule {rule}", lambda lark: RuleExpressions(lark).rule(rule))
 
 
 @cache
-def pattern(name: str, rule: str) -> re.Pattern[bytes]:
+def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     """:func:`expression`, compiled for bytes."""
-    return re.compile(expression(name, rule).encode())
+    return re.compile(expression(rule, name).encode())
 
 
 def kernel_block() -> bytes:
     """Expression for the whole block of a regular kernel, whose two names must be equal."""
     second_name = f"(?:(?>{terminal('PLAIN_SYMBOL', 'ptxas')}))"
-    return expression("ptxas", "kernel_block").replace(second_name, "(?P=PLAIN_SYMBOL)").encode()
+    return expression("kernel_block", "ptxas").replace(second_name, "(?P=plain_symbol)").encode()
 
 
 def terminal(terminal_name: str, name: str = _SASS) -> str:
     """Expression for one terminal of grammar ``name``."""
-    return _derived(name, f"terminal {terminal_name}", lambda: _terminal(lexer(name), terminal_name))
-
-
-def _terminal(lark: Lark, name: str) -> str:
-    return lark.get_terminal(name).pattern.to_regexp()
-
-
-def rule_expression(lark: Lark, rule: str) -> str:
-    """Expression for a rule that is a sequence of terminals, some optional.
-
-    Each visible terminal becomes a group, named in lower case. Raises LookupError for an unknown rule, ValueError for a
-    rule of another form.
-    """
-    expansions = {
-        tuple(symbol.name for symbol in expansion.expansion)
-        for expansion in lark.rules
-        if expansion.origin.name == rule
-    }
-    if not expansions:
-        raise LookupError(f"no rule {rule} in this grammar")
-    longest = max(expansions, key=len)
-    optional = [longest[:at] + longest[at + 1 :] in expansions for at in range(len(longest))]
-    choices = product(*(((name,), ()) if may else ((name,),) for name, may in zip(longest, optional, strict=True)))
-    if expansions != {sum(choice, ()) for choice in choices}:
-        raise ValueError(f"rule {rule} is not a sequence of terminals")
-    parts = []
-    for name, may in zip(longest, optional, strict=True):
-        group = "?:" if name.startswith("_") else f"?P<{name.lower()}>"
-        parts.append(f"({group}{_terminal(lark, name)}){'?' * may}")
-    return "".join(parts)
-
-
-def line_expression(rule: str, name: str = _SASS) -> str:
-    """:func:`rule_expression` of a line rule of grammar ``name``."""
-    return _derived(name, f"line {rule}", lambda: rule_expression(lexer(name), rule))
-
-
-def _named_choices(lark: Lark, rule: str) -> str:
-    """Expression for a rule's named alternatives, each a group of that name. Names of several alternatives are left
-    out."""
-    forms: dict[str, list[str]] = {}
-    for each in lark.rules:
-        if each.origin.name == rule and each.alias:
-            parts = ((symbol.name, _terminal(lark, symbol.name)) for symbol in each.expansion)
-            pieces = (f"(?:{form})" if name.startswith("_") else f"({form})" for name, form in parts)
-            forms.setdefault(str(each.alias), []).append("".join(pieces))
-    return "|".join(f"(?P<{name}>{each[0]})" for name, each in forms.items() if len(each) == 1)
-
-
-@cache
-def choices(rule: str, name: str) -> re.Pattern[str]:
-    """Compiled expression for a rule's named alternatives; the matching group names the alternative."""
-    return re.compile(_derived(name, f"choices {rule}", lambda: _named_choices(lexer(name), rule)))
-
-
-@cache
-def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
-    """Compiled expression for a line rule of grammar ``name``, over bytes."""
-    return re.compile(line_expression(rule, name).encode())
+    return _derived(
+        name, f"terminal {terminal_name}", lambda lark: lark.get_terminal(terminal_name).pattern.to_regexp()
+    )
 
 
 # ---- output of `make grammar` ---------------------------------------------------------------------------------------
@@ -299,7 +236,8 @@ _TERMINALS = (
     *(("buildstep", name) for name in ("COUNT", "PERCENT", "STATUS")),
     *(("buildfailure", "PLACE"), ("nvlink", "TARGET"), ("ptxas", "PLAIN_SYMBOL")),
 )
-_LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink")
+_LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink", "usage")
+"""Grammars of whose rules that consist of terminals, each has an expression."""
 
 
 def compiled() -> Iterator[tuple[str, bytes]]:
@@ -313,14 +251,13 @@ def compiled() -> Iterator[tuple[str, bytes]]:
     analysis.LR0ItemSet.__hash__ = lambda states: hash(states.kernel)
     _compiled().clear()
     for name, rule in _RULES:
-        expression(name, rule)
+        expression(rule, name)
     for name, each in _TERMINALS:
         terminal(each, name)
-    choices("clause", "usage")
     for name in _LINES:
-        for rule in {str(each.origin.name) for each in lexer(name).rules}:
-            with suppress(ValueError, KeyError):  # not a sequence of terminals
-                line_expression(rule, name)
+        for each_rule in lexer(name).rules:
+            if all(symbol.is_term for symbol in each_rule.expansion):
+                expression(str(each_rule.origin.name), name)
     yield EXPRESSIONS, json.dumps(_compiled(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
     for name in PARSED:
         saved = BytesIO()

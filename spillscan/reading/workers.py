@@ -6,13 +6,12 @@ Processes are forked, so that they share the input data without a copy.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from spillscan.output.errors import SpillscanError
 
@@ -70,27 +69,33 @@ def in_order(
     if count < 2:
         yield from map(make, items)
         return
+    from multiprocessing.connection import wait
+
     portions = _portions(sizes, count * _PORTIONS)
     with ExitStack() as stack:
         numbers = stack.enter_context(_numbers(len(portions)))
 
-        def share() -> Iterator[tuple[int, list[_R]]]:
-            while number := numbers.read(_NUMBER_BYTES):
-                at = int.from_bytes(number, "little")
-                yield at, [make(items[each]) for each in portions[at]]
+        def serve(results: Connection) -> None:
+            try:
+                while number := numbers.read(_NUMBER_BYTES):
+                    at = int.from_bytes(number, "little")
+                    results.send((at, [make(items[each]) for each in portions[at]]))
+            except Exception as error:
+                results.send(error)
 
-        running: list[_Worker] = []
+        running: dict[Connection, int] = {}
+        stack.callback(_stop, running)
         with suppress(OSError):  # with fewer processes, those do all the work
             for _ in range(count):
-                running.append(_Worker(share(), failure))
-                stack.callback(running[-1].stop)
+                _start(serve, running)
         if not running:
             yield from map(make, items)
             return
         arrived: dict[int, list[_R]] = {}
         for number in range(len(portions)):
             while number not in arrived:
-                arrived.update(_arrivals(running))
+                for results in wait([*running]):
+                    arrived.update(_received(results, running, failure))
             yield from arrived.pop(number)
 
 
@@ -114,73 +119,53 @@ def _numbers(count: int) -> BinaryIO:
     return open(readable, "rb", buffering=0)
 
 
-class _Worker:
-    """A process that sends messages as they are made."""
+def _start(serve: Callable[[Connection], None], running: dict[Connection, int]) -> None:
+    """Fork a process that sends its results, and add it to ``running``, which maps connections to processes.
 
-    def __init__(self, messages: Iterable[object], failure: str) -> None:
-        """Fork the process; ``failure`` describes its unfinished work if it dies. Raises ``OSError`` if fork fails."""
-        from multiprocessing.connection import Pipe
+    The child exits without running the parent's cleanup or handlers. Raises ``OSError`` if the fork fails.
+    """
+    from multiprocessing.connection import Pipe
 
-        self._failure = failure
-        self.results, theirs = Pipe(duplex=False)
-        with theirs, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it does not use threads that libraries started
+    ours, theirs = Pipe(duplex=False)
+    with theirs, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it does not use threads that libraries started
+        try:
+            process = os.fork()
+        except OSError:
+            ours.close()
+            raise
+        if not process:
+            status = 1
             try:
-                self._process = os.fork()
-            except OSError:
-                self.results.close()
-                raise
-            if not self._process:
-                self.results.close()
-                _serve(messages, theirs)
-
-    def receive(self) -> Any:
-        """Next message; ``None`` after the last. Raises the exception that the process sent or died of."""
-        try:
-            message = pickle.loads(self.results.recv_bytes())
-        except EOFError:
-            code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
-            self._process = 0
-            how = f"was killed by signal {-code}" if code < 0 else "failed"
-            what = f"{self._failure}: a worker process {how}"
-            raise SpillscanError(what, "check that the machine has enough memory") from None
-        if isinstance(message, Exception):
-            raise message
-        return message
-
-    def stop(self) -> None:
-        """Kill the process, if it still runs."""
-        if self._process:
-            with suppress(ProcessLookupError):
-                os.kill(self._process, signal.SIGKILL)
-            os.waitpid(self._process, 0)
-        self.results.close()
+                ours.close()
+                limit_processors(1)
+                serve(theirs)
+                status = 0
+            finally:
+                os._exit(status)
+    running[ours] = process
 
 
-def _serve(messages: Iterable[object], results: Connection) -> NoReturn:
-    """Run a child process: send all messages, then exit without running the parent's cleanup or handlers."""
-    status = 1
+def _received(results: Any, running: dict[Connection, int], failure: str) -> list[tuple[int, Any]]:
+    """Next message of a process; none if it is done. Raises the exception that it sent or died of."""
     try:
-        limit_processors(1)
-        try:
-            for message in messages:
-                results.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
-            results.send_bytes(pickle.dumps(None))
-        except Exception as error:
-            results.send_bytes(pickle.dumps(error))
-        status = 0
-    finally:
-        os._exit(status)
+        message = results.recv()
+    except EOFError:
+        results.close()
+        code = os.waitstatus_to_exitcode(os.waitpid(running.pop(results), 0)[1])
+        if not code:
+            return []
+        how = f"was killed by signal {-code}" if code < 0 else "failed"
+        what = f"{failure}: a worker process {how}"
+        raise SpillscanError(what, "check that the machine has enough memory") from None
+    if isinstance(message, Exception):
+        raise message
+    return [message]
 
 
-def _arrivals(running: list[_Worker]) -> Iterator[Any]:
-    """At least one message, at most one per process. Removes finished processes from ``running``."""
-    from multiprocessing.connection import wait
-
-    ready = wait([each.results for each in running])
-    for each in [each for each in running if each.results in ready]:
-        message = each.receive()
-        if message is None:
-            running.remove(each)
-        else:
-            yield message
+def _stop(running: dict[Connection, int]) -> None:
+    """Kill processes that still run."""
+    for results, process in running.items():
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        results.close()

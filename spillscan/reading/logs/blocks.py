@@ -19,9 +19,9 @@ from spillscan.reading.logs.steps import Step
 
 _MEMO_ENTRIES = 1 << 16
 
-_KERNEL_FIELDS = ("PLAIN_SYMBOL", "ARCH", "RESOURCE_LINES", "MILLISECONDS")
-_ENTRY_FIELDS = ("KERNEL_NAME", "ARCH")
-_FUNCTION_FIELDS = ("FUNCTION_NAME", "STACK_BYTES", "SPILL_STORE_BYTES", "SPILL_LOAD_BYTES")
+_KERNEL_FIELDS = ("plain_symbol", "arch", "resource_lines", "milliseconds")
+_ENTRY_FIELDS = ("kernel_name", "arch")
+_FUNCTION_FIELDS = ("function_name", "stack_bytes", "spill_store_bytes", "spill_load_bytes")
 
 
 class Kernels(NamedTuple):
@@ -42,7 +42,7 @@ class Blocks:
         self._input = input_name
         self._kernel = re.compile(grammar.kernel_block())
         self._kernel_fields = tuple(self._kernel.groupindex[name] for name in _KERNEL_FIELDS)  # faster than names
-        self._written = grammar.pattern("ptxas", "written")
+        self._written = grammar.line("written", "ptxas")
         self._usages: dict[bytes, dict[bytes, Usage]] = {}
         """By arch and by the stack and registers lines."""
 
@@ -55,7 +55,7 @@ class Blocks:
         if first is None:
             return None
         block, size, fields, name = self._kernel.match, len(text), self._kernel_fields, self._input
-        of_arch, of_time = first["ARCH"], first["MILLISECONDS"] is None
+        of_arch, of_time = first["arch"], first["milliseconds"] is None
         known, target = self._usages.setdefault(of_arch, {}), of_arch.decode()
         records: list[Kernel] = []
         lines = 4 if of_time else 5
@@ -101,12 +101,12 @@ class Blocks:
         if match is None or match.end() == len(text):
             return position, (), ""
         end, kind = match.end(), match.lastgroup
-        if kind == "ARCH":
+        if kind == "arch":
             symbol, arch = match.group(*_ENTRY_FIELDS)
             return end, (EntryLine(symbol.decode(), arch.decode()),), ""
-        if kind == "MILLISECONDS":
+        if kind == "milliseconds":
             return end, (CompileTime(float(match[kind])),), ""
-        if kind == "USED":
+        if kind == "used":
             line, message = _used(match[0])
             return (end, (message,), line) if message else (position, (), "")
         name, frame, stores, loads = match.group(*_FUNCTION_FIELDS)

@@ -72,13 +72,13 @@ class Cleaner:
         later blocks.
         """
         if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
-            text = grammar.pattern("prefix", "dated").sub(b"\n", b"\n" + text)[1:]
+            text = grammar.line("dated", "prefix").sub(b"\n", b"\n" + text)[1:]
         steps = range(0, len(text), max(len(text) // _SAMPLES, _SAMPLE_BYTES))
         sample = b"".join(text[at : at + _SAMPLE_BYTES] for at in steps)
         if not self._clocks and _CLOCK.search(sample):
-            clocks = grammar.pattern("prefix", "clock").findall(b"\n" + sample)
+            clocks = grammar.line("clock", "prefix").findall(b"\n" + sample)
             self._clocks = len(clocks) > 1 or len(clocks) == 1 == sample.count(b"\n")
-        return grammar.pattern("prefix", "clock").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
+        return grammar.line("clock", "prefix").sub(b"\n", b"\n" + text)[1:] if self._clocks else text
 
     def _broken(self, text: bytes, line: int) -> bytes:
         """Turn each carriage return between two texts into a line end and remove the others."""

@@ -14,7 +14,7 @@ from spillscan.reading import grammar
 @cache
 def head(tool: str) -> re.Pattern[str]:
     """Expression for the text that ``tool`` prints before a message; groups ``severity``, ``location``, ``code``."""
-    return re.compile(grammar.line_expression("_head", tool))
+    return re.compile(grammar.expression("_head", tool))
 
 
 # ---- anywhere in a log -------------------------------------------------------------------------------------------

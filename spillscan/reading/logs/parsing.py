@@ -191,7 +191,7 @@ def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
 @cache
 def _stack_pattern() -> re.Pattern[str]:
     """Expression for a stack line, which may follow any text."""
-    return re.compile(grammar.line_expression("stack", "ptxas"))
+    return re.compile(grammar.expression("stack", "ptxas"))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -312,28 +312,34 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
 
 
 def _body(tool: str, text: str) -> tuple[str, dict[str, str]]:
-    """Rule and tokens of a message without its head. Regular report lines are matched without the parser."""
-    for rule, form in _regular(tool):
-        if parsed := form.fullmatch(text):
-            return rule, {name.upper(): value for name, value in parsed.groupdict().items()}
-    return grammar.parse(tool, "body", text) or ("", {})
+    """Rule and tokens of a message without its head."""
+    return _parsed(tool, "body", text) or ("", {})
+
+
+def _parsed(name: str, start: str, text: str) -> tuple[str, dict[str, str]] | None:
+    """:func:`grammar.parse`. Regular report lines and clauses are matched without the parser."""
+    for rule, form in _regular(name):
+        if matched := form.fullmatch(text):
+            return rule, {name.upper(): value for name, value in matched.groupdict().items()}
+    return grammar.parse(name, start, text)
 
 
 @cache
-def _regular(tool: str) -> list[tuple[str, re.Pattern[str]]]:
-    """Rules of regular lines, up to the first comma, and their expressions."""
-    rules = {"usage": "_registers", "module": "_globals"}
-    if tool == "ptxas":
-        rules |= {rule: rule for rule in ("entry", "properties", "compile_time")}
-    return [(rule, re.compile(grammar.line_expression(line, tool))) for rule, line in rules.items()]
+def _regular(name: str) -> list[tuple[str, re.Pattern[str]]]:
+    """Rules of regular lines, up to the first comma, or of clauses, and their expressions."""
+    lines = {"usage": "_registers", "module": "_globals"}
+    rules = {
+        "ptxas": lines | {rule: rule for rule in ("entry", "properties", "compile_time")},
+        "nvlink": lines,
+        "usage": {rule: rule for rule in (*_CLAUSE_FIELDS, "constant")},
+    }
+    return [(rule, re.compile(grammar.expression(line, name))) for rule, line in rules[name].items()]
 
 
 @lru_cache(maxsize=4096)
 def _clause(text: str) -> tuple[str, Sequence[str]] | None:
     """Rule and tokens of a clause, given without the comma before it; ``None`` if it is not a clause."""
-    if regular := grammar.choices("clause", "usage").fullmatch(f",{text}"):
-        return str(regular.lastgroup), [each for each in regular.groups() if each is not None][1:]
-    parsed = grammar.parse("usage", "clause", f",{text}")
+    parsed = _parsed("usage", "clause", f",{text}")
     return None if parsed is None else (parsed[0], tuple(parsed[1].values()))
 
 

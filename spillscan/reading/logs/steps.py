@@ -274,13 +274,13 @@ def split_prefix(line: str) -> tuple[str, str]:
     match = None if line.startswith("ptxas ") else _writer().match(line)
     if match is None or match.end() == 0 or is_report(line):
         return "", line
-    who = match["STAGE"] or match["NODE"] or match["SERVICE"] or ""
+    who = match["stage"] or match["node"] or match["service"] or ""
     return who.strip(" >|"), line[match.end() :]
 
 
 @cache
 def _writer() -> re.Pattern[str]:
-    return re.compile(grammar.expression("prefix", "writer"))
+    return re.compile(grammar.expression("writer", "prefix"))
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:

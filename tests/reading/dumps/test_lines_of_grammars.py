@@ -32,16 +32,13 @@ def test_an_instruction_is_what_lark_reads(line: bytes) -> None:
     assert tokens == {name: value.decode() for name, value in match.groupdict().items() if value is not None}
 
 
-def test_optional_terminals() -> None:
-    lark = Lark('start: A [B] _C [D]\nA: "a"\nB: /b+/\n_C: "c"\nD: "d"', maybe_placeholders=False)
-    assert grammar.rule_expression(lark, "start") == "(?P<a>a)(?P<b>(?:b)+)?(?:c)(?P<d>d)?" or grammar.rule_expression(
-        lark, "start"
-    ).startswith("(?P<a>a)")
-
-
-def test_other_rules_are_refused() -> None:
-    lark = Lark('start: A | B B\nA: "a"\nB: "b"', maybe_placeholders=False)
-    with pytest.raises(ValueError, match="not a sequence"):
-        grammar.rule_expression(lark, "start")
-    with pytest.raises(LookupError):
-        grammar.rule_expression(lark, "nothing")
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("A [B] _C [D]", "(?P<a>a)(?:(?P<b>(?>b++)))?(?:c)(?:(?P<d>d))?"),
+        ("A | B B", "(?:(?P<b>(?>b++))(?:(?>b++))|(?P<a>a))"),
+    ],
+)
+def test_optional_terminals_and_alternatives(rule: str, expected: str) -> None:
+    lark = Lark(f'start: {rule}\nA: "a"\nB: /b++/\n_C: "c"\nD: "d"', maybe_placeholders=False)
+    assert grammar.RuleExpressions(lark).rule("start") == expected

@@ -58,11 +58,11 @@ def test_lark_alone_reads_the_same_records(file: str, monkeypatch: pytest.Monkey
 def test_a_block_of_two_names_is_none() -> None:
     text = read_text(FIXTURES / "ptxas" / "calls-13.0.log")
     block = re.compile(grammar.kernel_block())
-    found = [match["PLAIN_SYMBOL"].decode() for match in block.finditer(text.encode())]
+    found = [match["plain_symbol"].decode() for match in block.finditer(text.encode())]
     assert found
     for changed in (f"{found[0]}x", found[0][:-1]):
         other = text.replace(f"properties for {found[0]}\n", f"properties for {changed}\n", 1)
-        assert [match["PLAIN_SYMBOL"].decode() for match in block.finditer(other.encode())] == found[1:]
+        assert [match["plain_symbol"].decode() for match in block.finditer(other.encode())] == found[1:]
 
 
 def test_a_full_parse_yields_the_same_values() -> None:
