@@ -20,7 +20,7 @@ from zlib import crc32
 from spillscan.output.files import shipped
 
 if TYPE_CHECKING:
-    from lark import Lark, Tree
+    from lark import Lark
     from lark.grammar import Symbol
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled")
@@ -85,25 +85,17 @@ def _lark(name: str, **options: Any) -> Lark:
     return Lark(text(name), start=starts, source_path=_path(name), maybe_placeholders=False, **options)
 
 
-def tree(name: str, start: str, line: str) -> Tree[Any] | None:
-    """Parse tree of ``line`` with rule ``start`` of grammar ``name``; ``None`` if it does not match."""
-    from lark.exceptions import UnexpectedInput
-
-    try:
-        return load(name).parse(line, start=start)
-    except UnexpectedInput:
-        return None
-
-
 @lru_cache(maxsize=4096)
 def parse(name: str, start: str, line: str) -> tuple[str, dict[str, str]] | None:
     """Alternative of ``start`` that matches ``line``, and its tokens by name of visible terminal; ``None`` if none
     does."""
-    found = tree(name, start, line)
-    if found is None:
-        return None
     from lark import Token
+    from lark.exceptions import UnexpectedInput
 
+    try:
+        found = load(name).parse(line, start=start)
+    except UnexpectedInput:
+        return None
     tokens = {local_name(each.type): str(each) for each in found.scan_values(lambda each: isinstance(each, Token))}
     rule = (
         next((each for each in found.children if not isinstance(each, Token)), found) if found.data == start else found
@@ -229,12 +221,15 @@ def terminal(terminal_name: str, name: str = _SASS) -> str:
 # ---- output of `make grammar` ---------------------------------------------------------------------------------------
 
 _RULES = (
-    *(("ptxas", name) for name in ("kernel_block", "written")),
-    *(("prefix", name) for name in ("dated", "clock", "writer")),
+    ("kernel_block", "ptxas"),
+    ("written", "ptxas"),
+    ("dated", "prefix"),
+    ("clock", "prefix"),
+    ("writer", "prefix"),
 )
 _TERMINALS = (
-    *(("buildstep", name) for name in ("COUNT", "PERCENT", "STATUS")),
-    *(("buildfailure", "PLACE"), ("nvlink", "TARGET"), ("ptxas", "PLAIN_SYMBOL")),
+    *((name, "buildstep") for name in ("COUNT", "PERCENT", "STATUS")),
+    *(("PLACE", "buildfailure"), ("TARGET", "nvlink"), ("PLAIN_SYMBOL", "ptxas")),
 )
 _LINES = ("sass", "nvdisasm", "res_usage", "ptxas", "nvlink", "usage")
 """Grammars of whose rules that consist of terminals, each has an expression."""
@@ -250,14 +245,13 @@ def compiled() -> Iterator[tuple[str, bytes]]:
     analysis: Any = lalr_analysis
     analysis.LR0ItemSet.__hash__ = lambda states: hash(states.kernel)
     _compiled().clear()
-    for name, rule in _RULES:
+    for rule, name in _RULES:
         expression(rule, name)
-    for name, each in _TERMINALS:
+    for each, name in _TERMINALS:
         terminal(each, name)
     for name in _LINES:
-        for each_rule in lexer(name).rules:
-            if all(symbol.is_term for symbol in each_rule.expansion):
-                expression(str(each_rule.origin.name), name)
+        for rule in [str(each.origin.name) for each in lexer(name).rules if all(s.is_term for s in each.expansion)]:
+            expression(rule, name)
     yield EXPRESSIONS, json.dumps(_compiled(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
     for name in PARSED:
         saved = BytesIO()

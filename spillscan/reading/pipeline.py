@@ -37,13 +37,6 @@ class Watch(Protocol):
         """Called with the number of bytes read so far, and the name of the current input."""
 
 
-class Reader(Protocol):
-    """A reader module, as checked by mypy."""
-
-    def read(self, stream: Stream, name: str, options: Options = ...) -> Reading:
-        """Read the whole input. ``name`` is its name as given by the user."""
-
-
 def scan(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     watch: Watch | None = None,
@@ -226,8 +219,8 @@ def contents(stream: Stream, name: str, options: Options = DEFAULT, *, named: bo
 
 def read_by(reader: formats.ReaderName, stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """Records that ``reader`` finds in one input."""
-    module = cast(Reader, import_module(f"spillscan.reading.{reader}"))
-    return module.read(stream, name, options)
+    reading: Reading = import_module(f"spillscan.reading.{reader}").read(stream, name, options)
+    return reading
 
 
 def _member(window: Window, name: str, options: Options) -> Reading:

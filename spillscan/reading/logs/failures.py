@@ -34,7 +34,7 @@ from spillscan.output.nouns import count
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import CALLS_WIDER, ptxas_message
-from spillscan.reading.logs.steps import Words, announced, is_report, same_object, stem, unprefixed
+from spillscan.reading.logs.steps import Words, announced, file_name, is_report, same_object, stem, unprefixed
 from spillscan.reading.logs.surroundings import LONGEST_LINE_BYTES, Surroundings
 
 _REBUILDS = (b"] ", b" -c ", b" -o ")
@@ -140,7 +140,7 @@ class Failures:
     def issues(self, lines: int, last_report: int) -> Iterator[Issue]:
         """Gaps in a log of ``lines`` lines, whose last report of a compiler is on ``last_report``."""
         for each in (*self._steps, *self._details):
-            again = self._begun.get(_name(each.subject), {}) if each.subject else {}
+            again = self._begun.get(file_name(each.subject), {}) if each.subject else {}
             line = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
             each.rebuilt = line if line > each.line else 0
         self._stops = [stop for stop in self._stops if not self._swallowed(stop)]
@@ -328,7 +328,7 @@ class Failures:
         failures.append(failure)
         self._latest = failure.line
         if failure.subject:
-            self._begun.setdefault(_name(failure.subject), {})
+            self._begun.setdefault(file_name(failure.subject), {})
 
     def _is_of_tests(self, step: Failure) -> bool:
         """Whether ``step`` runs tests, by its name or because tests failed before it."""
@@ -344,7 +344,7 @@ class Failures:
         if self._ninja is not None and number == self._ninja.line + 1:
             return  # ninja repeats the command directly after FAILED
         for name in announced(text)[0]:
-            paths = self._begun.get(_name(name))
+            paths = self._begun.get(file_name(name))
             if paths is not None:
                 self._ninja = None
                 if name in paths or len(paths) < _MOST_SUBJECTS:
@@ -401,10 +401,6 @@ def failure_words(*, steps: bool = False) -> Words:
 def _may_be_device_code(failure: Failure) -> bool:
     unknown = failure.device is None and (failure.first_line or re.search(_OBJECT, failure.subject))
     return bool(failure.device or unknown)
-
-
-def _name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _named(failures: list[Failure]) -> str:

@@ -97,12 +97,10 @@ class _Log:
         self._cut = ""
         self._unended = False
         self._head = b""
-        self._issues: list[Issue] = []
 
     def too_long(self) -> None:
         """Report that the next line is too long and was skipped."""
-        origin = Origin(input=self._name, line=self._line)
-        self._issues.append(Issue(code="line-too-long", message=TOO_LONG, severity="error", origin=origin))
+        self._default.issues.add("line-too-long", TOO_LONG, self._line, "error")
 
     def take(self, text: bytes) -> None:
         """Process the next text, which consists of whole lines."""
@@ -144,7 +142,7 @@ class _Log:
 
     def finish(self) -> Reading:
         """End the input and make its records."""
-        reading = Reading(issues=self._issues)
+        reading = Reading()
         writers = self._writers.values()
         for writer in writers:
             writer.report.units_in_doubt = writer.steps.overlapping  # of steps announced later, no output follows
@@ -155,8 +153,6 @@ class _Log:
             writer.finish(reading, self._line - 1, self._cut if writer is self._default else "")
         if len(self._writers) > 1:
             reading.kernels.sort(key=first_line)
-        filled = {kernel.key.unit for kernel in reading.kernels} if reading.empty_units else set()
-        reading.empty_units = [unit for unit in dict.fromkeys(reading.empty_units) if unit not in filled]
         last_report = first_line(reading.kernels[-1]) if reading.kernels else 0
         reading.issues.extend(self._failures.issues(self._line - 1, last_report))
         reading.issues.extend(self._unreported())

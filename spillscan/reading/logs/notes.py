@@ -166,8 +166,8 @@ def _given(
             open_notes.setdefault(upcoming[0][0].spills, []).append(upcoming.popleft())
         fitting = [*open_notes] if kernel.spills is None else [None, kernel.spills]
         mine = [placed for spills in fitting for placed in open_notes.pop(spills, ())]
-        given[kernel.line] = [note.advisory for note, _ in sorted(mine, key=_line)]
-    rest = sorted([placed for placeds in open_notes.values() for placed in placeds] + [*upcoming], key=_line)
+        given[kernel.line] = [note.advisory for note, _ in sorted(mine, key=itemgetter(1))]
+    rest = sorted([placed for placeds in open_notes.values() for placed in placeds] + [*upcoming], key=itemgetter(1))
     spilling = [kernel for kernel in kernels if kernel.spills is None or sum(kernel.spills) > 0]
     if counted and spilling:
         given[spilling[-1].line] += [note.advisory for note, _ in rest if _warns_of_spills(note)]
@@ -178,7 +178,3 @@ def _given(
 def _warns_of_spills(note: Note) -> bool:
     """Whether the note reports spills without their amounts."""
     return note.advisory.kind == "spill_warning" and note.spills is None
-
-
-def _line(placed: Placed) -> int:
-    return placed[1]

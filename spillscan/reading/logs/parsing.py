@@ -293,13 +293,9 @@ def _with_clauses(tool: str, text: str, line: str) -> Used | Module | FunctionUs
     Parsed and cached per clause, because few clauses are distinct.
     """
     first, *pieces = text.split(",")
-    rule, tokens = _body(tool, first)
-    if rule not in _CLAUSED and not (pieces and first.startswith("Function ")):
-        return None
+    rule, tokens = _body(tool, f"{first},{pieces[0]}" if pieces and first.startswith("Function ") else first)
     if rule not in _CLAUSED:
-        rule, tokens = grammar.parse(tool, "body", f"{first},{pieces[0]}") or ("", {})
-        if rule != "function_usage":
-            return None
+        return None
     clauses = [clause for clause in map(_clause, pieces) if clause is not None]
     if len(clauses) < len(pieces):
         return Unknown(line)

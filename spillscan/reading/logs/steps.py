@@ -194,7 +194,12 @@ class Steps:
 
 def stem(path: str) -> str:
     """File name without folder and suffixes: ``a`` of ``sub/a.cu.o``."""
-    return path.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+    return file_name(path).partition(".")[0]
+
+
+def file_name(path: str) -> str:
+    """File name without folder: ``a.cu.o`` of ``sub/a.cu.o``."""
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def same_object(one: str, other: str) -> bool:
