@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import random
-import re
 
 import pytest
 
 from spillscan.model import Reading
-from spillscan.reading import grammar
 from spillscan.reading.inputs import source
 from spillscan.reading.inputs.source import Stream
 from spillscan.reading.logs import log, parsing
@@ -67,7 +65,6 @@ def test_the_parser_alone_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Blocks, "kernels", lambda *_: None)
     monkeypatch.setattr(Blocks, "written", lambda _, __, position: (position, (), ""))
     monkeypatch.setattr(parsing, "_regular", lambda _: [])
-    monkeypatch.setattr(grammar, "choices", lambda *_: re.compile("(?!)"))
     for memo in (parsing._read, parsing.ptxas_message, parsing._clause):
         memo.cache_clear()
     for path, text, regular in zip(paths, texts, before, strict=True):
