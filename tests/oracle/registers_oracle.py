@@ -28,7 +28,7 @@ from spillscan.reading.binary import containers
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.images import Image
 from spillscan.reading.binary.pressure import Pressure, pressures
-from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.tables import registers
 from spillscan.reading.binary.window import DEFAULT, Budget, Window
 from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live
 from tests.oracle.toolchain import default_cache, download, tool

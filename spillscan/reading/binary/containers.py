@@ -173,10 +173,6 @@ def _of_entry(
     return Image(entry, place, file.window, entry.target, begin[16:18] == b"\1\0")
 
 
-_CUBIN = elf.MAGIC + b"\2\1\1"
-"""64 bits, little-endian, version 1."""
-
-
 def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
     """Cubins and fat binaries anywhere in the data of a file, and packed data outside of its sections."""
     end = 0
@@ -187,7 +183,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
             continue
         base = window.start if section.name else file.window.start
         part = Window(window.buffer, begin, window.end - begin)
-        at, starts = 0, [part.find(magic) for magic in _BEGINNINGS]
+        at, starts = 0, [part.find(magic) for magic in formats.GPU_CODE]
         while (start := min((each for each in starts if each >= 0), default=-1)) >= 0:
             beginning = part.part(start, part.size - start, "data")
             at = start + 1
@@ -205,7 +201,7 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
                 yield Damage(error, here)
             starts = [
                 part.find(magic, at) if 0 <= each < at else each
-                for magic, each in zip(_BEGINNINGS, starts, strict=True)
+                for magic, each in zip(formats.GPU_CODE, starts, strict=True)
             ]
         rest = part.part(at, part.size - at, "data")
         if not section.name and (packed := _packed(rest)) >= 0:
@@ -213,7 +209,6 @@ def _loose(file: _File, budget: Budget, place: Place) -> Iterator[Item]:
             yield Damage(unopened, replace(place, spot=f"+{unopened.offset - base:#x}"))
 
 
-_BEGINNINGS = (_CUBIN, fatbin.BEGINNING)
 _MOST_STREAMS = 1 << 12
 """Maximum places of one file that are checked for a compressed stream; beyond, the next is taken for one."""
 

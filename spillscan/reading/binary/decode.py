@@ -16,9 +16,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from spillscan.model import Role
-from spillscan.reading.binary.opcode_tables import Table
+from spillscan.reading.binary.tables import ALWAYS, Table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import ALWAYS, STACK_POINTER, Code, Flags, Narrow, Wide, Words
+from spillscan.reading.binary.words import STACK_POINTER, Code, Flags, Narrow, Wide, Words
 from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.function import Analysis, Marked, role_by
 from spillscan.reading.machine.instruction import of_word

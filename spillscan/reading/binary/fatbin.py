@@ -17,8 +17,6 @@ from msgspec import Struct
 from spillscan.reading.binary.window import Budget, DamageError, UnopenedError, Window
 
 MAGIC = b"\x50\xed\x55\xba"
-BEGINNING = MAGIC + b"\1\0\x10\0"
-"""Magic, version and header bytes, by which a fat binary is found among other bytes."""
 PTX, CUBIN, LTO_IR = 1, 2, 8
 _JOINED = 0x100
 LZ4, ZSTD = 0x2000, 0x8000

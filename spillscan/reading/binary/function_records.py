@@ -14,7 +14,7 @@ from spillscan.model.local import NO_TRAFFIC, LocalTraffic
 from spillscan.reading.binary.attributes import FunctionInfo
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Counts, Decoded, Spills
-from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.tables import table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.machine.function import Analysis
 

@@ -1,6 +1,6 @@
 """A function's instructions one by one: the registers that each names, its text, and its branch target.
 
-Register fields come from :mod:`~spillscan.reading.binary.register_tables`. Instructions in no table are not ``known``.
+Register fields come from :mod:`~spillscan.reading.binary.tables`. Instructions in no table are not ``known``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from spillscan.model.code import CodeText
 from spillscan.model.local import SourceLine
 from spillscan.reading.binary import operand_text
 from spillscan.reading.binary.decode import Decoded
-from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.register_tables import Field, registers
+from spillscan.reading.binary.tables import ALWAYS, Field, registers, table
 from spillscan.reading.binary.window import Window
-from spillscan.reading.binary.words import ALWAYS, BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
+from spillscan.reading.binary.words import BRANCHES, FIRST_WITH_LOW_BYTE, MEET, Wide
 from spillscan.reading.machine.instruction import BARRIERS, FILES, SCOREBOARDS, Instruction
 from spillscan.reading.machine.liveness import INSTRUCTION
 

@@ -11,8 +11,7 @@ from spillscan.model.code import MOST_REGISTERS, LivePeak
 from spillscan.model.local import LocalAccess, LocalTraffic, SourceLine
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
-from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.tables import registers, table
 from spillscan.reading.binary.words import Wide
 from spillscan.reading.machine.instruction import REGISTER_BYTES
 from spillscan.reading.machine.liveness import INSTRUCTION, Effects, Graph, Live, live, maker, numbers

@@ -21,8 +21,7 @@ from spillscan.reading.binary import attributes
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Decoded
 from spillscan.reading.binary.elf import Relocation
-from spillscan.reading.binary.opcode_tables import table
-from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.tables import registers, table
 from spillscan.reading.binary.words import Wide
 
 _OBJECTS, _SECTION_SYMBOL = (1, 13), 3

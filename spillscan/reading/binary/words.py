@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spillscan.reading.binary.opcode_tables import Selectors
+from spillscan.reading.binary.tables import ALWAYS, Selectors
 from spillscan.reading.binary.window import Window
 
 Words = NDArray[np.int64]
@@ -29,8 +29,6 @@ Flags = NDArray[np.bool_]
 
 _WORD = np.dtype("<i8")
 STACK_POINTER = 1
-ALWAYS = 7
-"""Predicate that is always true."""
 FIRST_WITH_LOW_BYTE = 90
 BRANCHES, MEET = (0x947, 0x547, 0x944), 0x945
 """Opcodes of BRA, its uniform form and CALL.REL; BSSY."""
@@ -74,8 +72,7 @@ class Wide:
 
     def rows_of(self, opcodes: Sequence[int]) -> Words:
         """Rows with one of these opcodes."""
-        column: Words = np.isin(self._lows & 0xFFF, opcodes).nonzero()[0]
-        return column
+        return np.isin(self._lows & 0xFFF, opcodes).nonzero()[0]
 
     def branches(self) -> tuple[Words, Words]:
         """Rows of :data:`BRANCHES` and :data:`MEET`, and the byte offsets of their targets and reconvergence points."""
@@ -104,14 +101,12 @@ class Wide:
         steps = self._lows[rows] >> 34 & 0x3FFFFFFF | self._highs[rows] << 46 >> 16
         if self._low_byte:
             steps = steps << 8 | self._lows[rows] >> 16 & 0xFF
-        column: Words = rows * 16 + 16 + steps * 4
-        return column
+        return rows * 16 + 16 + steps * 4
 
     def meetings(self, rows: Words) -> Words:
         """Reconvergence points of BSSY, as byte offsets in the function. The low byte contains its barrier, and bits
         above its low word are no part of the target (``.RECONVERGENT``, sm_100 and later)."""
-        column: Words = rows * 16 + 16 + (self._lows[rows] >> 34) * 4
-        return column
+        return rows * 16 + 16 + (self._lows[rows] >> 34) * 4
 
     def conditions(self, rows: Words) -> Flags:
         """Whether a branch has a condition besides its guard."""
@@ -195,8 +190,7 @@ class Narrow:
     def targets(self, rows: Words) -> Words:
         """See :meth:`Wide.targets`."""
         steps = (self._words(rows) >> 20 & 0xFFFFFF) << 40 >> 40
-        column: Words = self.addresses(rows) + 8 + steps
-        return column
+        return self.addresses(rows) + 8 + steps
 
     def conditions(self, rows: Words) -> Flags:
         """See :meth:`Wide.conditions`."""
@@ -226,8 +220,7 @@ class Narrow:
 
     def immediates(self, rows: Words) -> Words:
         """See :meth:`Wide.immediates`."""
-        column: Words = (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
-        return column
+        return (self._words(rows) >> 20 & 0xFFFFFFFF) << 32 >> 32
 
 
 Code = Wide | Narrow

@@ -81,7 +81,8 @@ _BINARY_KINDS = {
 }
 
 GPU_CODE = (b"\x7fELF\2\1\1", b"\x50\xed\x55\xba\1\0\x10\0")
-"""First bytes of cubins and fat binaries, at any position of a file."""
+"""First bytes of cubins (64 bits, little-endian, version 1) and fat binaries (version, header bytes), at any position
+of a file."""
 
 
 def kind(head: bytes) -> str | None:

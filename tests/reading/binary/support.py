@@ -12,7 +12,7 @@ from spillscan.reading import dumps as sass
 from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.images import Image
-from spillscan.reading.binary.opcode_tables import Table
+from spillscan.reading.binary.tables import Table
 from spillscan.reading.binary.window import DEFAULT, Budget, Limits, Window
 from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.source import Source

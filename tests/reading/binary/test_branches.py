@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spillscan.reading.binary.decode import LOAD, OTHER, Decoded, _reconverging, kinds_of, moves_of
-from spillscan.reading.binary.opcode_tables import Table, table
+from spillscan.reading.binary.tables import Table, table
 from spillscan.reading.binary.window import Window
 from spillscan.reading.binary.words import Code
 from spillscan.reading.machine.flow import Kind

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spillscan.reading.binary import decode
 from spillscan.reading.binary.decode import Counts
-from spillscan.reading.binary.opcode_tables import Table, table
+from spillscan.reading.binary.tables import Table, table
 from spillscan.reading.binary.window import Window
 from tests.reading.binary.support import counted
 

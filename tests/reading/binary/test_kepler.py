@@ -8,7 +8,7 @@ import pytest
 
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.model.metrics import METRICS
-from spillscan.reading.binary.opcode_tables import table
+from spillscan.reading.binary.tables import table
 from tests.conftest import FIXTURES, read_any, run
 from tests.reading.binary.support import scanned, stored
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spillscan.model.code import CLASS_OF
-from spillscan.reading.binary.opcode_tables import Table, table
+from spillscan.reading.binary.tables import Table, table
 from spillscan.reading.binary.window import Window
 from tests.conftest import FIXTURES, ROOT
 from tests.forked import shebang

@@ -11,7 +11,7 @@ from spillscan import scan
 from spillscan.cli import main
 from spillscan.reading.binary.pressure import pressures
 from spillscan.reading.binary.records import cubins
-from spillscan.reading.binary.register_tables import registers
+from spillscan.reading.binary.tables import registers
 from spillscan.reading.machine.flow import Branch, Flow, Kind, Move
 from spillscan.reading.machine.liveness import Effects, Graph, live
 from tests.conftest import FIXTURES, ROOT, read_any, sized
