@@ -15,14 +15,14 @@ that no observed word determines, and for fields in the bits of guard and schedu
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from spillscan.reading.binary.tables import document
 
 Form = str | list[Any] | dict[str, Any]
 Part = Callable[[int, int], str]
@@ -132,17 +132,14 @@ def _filled(found: list[str], word: int, target: int) -> str:
             text.append(f"{target:#x}")
         else:
             scaled, _, shift = field.partition("*")
-            places = pieces(scaled, kind)
-            scale = int(shift or 0)
-            if any((1 << width) - 1 << at & _BARRED for at, width in places):
-                text += [UNKNOWN, behind]
-                continue
-            text.append(number(kind, bits_of(word, places) << scale, sum(width for _, width in places) + scale))
+            places, scale = pieces(scaled, kind), int(shift or 0)
+            barred = any((1 << width) - 1 << at & _BARRED for at, width in places)
+            value, width = bits_of(word, places) << scale, sum(width for _, width in places) + scale
+            text.append(UNKNOWN if barred else number(kind, value, width))
         text.append(behind)
     return "".join(text)
 
 
-_TABLES = Path(__file__).parent / "operands"
 SHARED = {80: 86, 87: 86, 88: 86, 86: 89, 103: 100, 121: 120}
 """Architectures that extend or override the table of another."""
 
@@ -167,6 +164,5 @@ def table(number: int) -> Table:
 
 
 def _forms(number: int) -> dict[str, list[Form]]:
-    source = _TABLES / f"sm_{number}.json"
-    own = json.loads(source.read_text())["opcodes"] if source.is_file() else {}
+    own: dict[str, list[Form]] = (document("operands", number) or {}).get("opcodes", {})
     return _forms(SHARED[number]) | own if number in SHARED else own

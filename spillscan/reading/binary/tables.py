@@ -135,15 +135,16 @@ def _runs(entries: Iterable[_Entry], bits: tuple[int, ...]) -> Iterator[tuple[sl
 @cache
 def table(number: int) -> Table | None:
     """Table of an architecture by its number; ``None`` if none was derived."""
-    document = _document("opcodes", _SHARED.get(number, number))
-    return None if document is None else Table(document)
+    found = document("opcodes", _SHARED.get(number, number))
+    return None if found is None else Table(found)
 
 
 _SHARED = {52: 50, 53: 50, 61: 60, 62: 60}
 """Architectures that share the table of another, which contains nvdisasm's codes of both."""
 
 
-def _document(folder: str, number: int) -> dict[str, Any] | None:
+def document(folder: str, number: int) -> dict[str, Any] | None:
+    """Derived table of one kind for an architecture; ``None`` if none was derived."""
     source = Path(__file__).parent / folder / f"sm_{number}.json"
     return json.loads(source.read_text()) if source.is_file() else None
 
@@ -235,6 +236,6 @@ sm_89 against sm_80, sm_103 against sm_100, sm_121 against sm_120: 600, 603, 534
 
 
 def _register_entries(number: int, file: str) -> dict[str, Any] | None:
-    document = _document("registers", number) or {}
-    tables = document if file == "R" else document.get("others", {}).get(file, {})
+    found = document("registers", number) or {}
+    tables = found if file == "R" else found.get("others", {}).get(file, {})
     return tables.get("opcodes")

@@ -59,19 +59,14 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
     if form == "nvdisasm" and head.lstrip().startswith(b"["):
         message = f"{origin_name} is output of nvdisasm -json, which is not supported"
         raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
-    if form == "sass":
-        from spillscan.reading.dumps.cuobjdump import Dump
+    if form is None:
+        raise InputError(
+            f"{origin_name}: not a SASS disassembly",
+            "create one with `cuobjdump -sass`, `nvdisasm -c` or `cuobjdump -res-usage`",
+        )
+    from spillscan.reading.dumps.cuobjdump import Dump
+    from spillscan.reading.dumps.nvdisasm import Disassembly
+    from spillscan.reading.dumps.res_usage import ResourceUsage
 
-        return Dump(whole, origin_name)
-    if form == "nvdisasm":
-        from spillscan.reading.dumps.nvdisasm import Disassembly
-
-        return Disassembly(whole, origin_name)
-    if form == "res_usage":
-        from spillscan.reading.dumps.res_usage import ResourceUsage
-
-        return ResourceUsage(whole, origin_name)
-    raise InputError(
-        f"{origin_name}: not a SASS disassembly",
-        "create one with `cuobjdump -sass`, `nvdisasm -c` or `cuobjdump -res-usage`",
-    )
+    readers: tuple[type[DumpReader], ...] = (Dump, Disassembly, ResourceUsage)
+    return next(each(whole, origin_name) for each in readers if each.form == form)

@@ -41,25 +41,19 @@ def merge_links(kernels: Iterable[Kernel], links: Iterable[LinkRecord]) -> list[
     records: dict[str, list[LinkRecord]] = defaultdict(list)
     for link in links:
         records[link.symbol].append(link)
-    if not records:
-        return list(kernels)
-    merged: list[Kernel] = []
-    used: set[str] = set()
     kernels = list(kernels)
     arches: dict[str, set[str | None]] = defaultdict(set)
     for kernel in kernels:
         if kernel.role == "entry" and kernel.key.symbol in records:
             arches[kernel.key.symbol].add(kernel.key.arch)
+    merged: list[Kernel] = []
     for kernel in kernels:
         symbol = kernel.key.symbol
-        if kernel.role != "entry" or symbol not in records:
-            merged.append(kernel)
-            continue
-        used.add(symbol)
-        merged.append(_linked(kernel, records[symbol], len(arches[symbol])))
+        is_linked = kernel.role == "entry" and symbol in records
+        merged.append(_linked(kernel, records[symbol], len(arches[symbol])) if is_linked else kernel)
     for symbol, left in records.items():
-        if symbol not in used:
-            merged.extend(_link_only(link) for link in left)
+        if symbol not in arches:
+            merged.extend(map(_link_only, left))
     return merged
 
 
