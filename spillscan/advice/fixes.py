@@ -187,7 +187,7 @@ def _untried(
         yield Fix("try", _INLINE)
     elif kernel.role == "function":
         limit = limited_by_option(kernel)
-        yield Fix("try", FEWER if limit is None else f"-maxrregcount above {limit} for its file {_NOT_TRIED}")
+        yield Fix("try", FEWER if limit is None else f"-maxrregcount above {limit} for its source file {_NOT_TRIED}")
     else:
         exact = launch is not None and launch.dynamic_shared_bytes is not None
         yield _higher_limit(kernel, registers_needed(kernel, code), configuration, exact=exact)
@@ -231,7 +231,7 @@ def _limit_setting(kernel: Kernel, limit: int) -> str:
     """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
     maker = kernel.sass.maker if kernel.sass else None
     if maker is not None and _without_maxnreg(maker.version):
-        return f"-maxrregcount={limit} for its file"
+        return f"-maxrregcount={limit} for its source file"
     bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
     return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown
 

@@ -70,12 +70,12 @@ class MergeBase:
                 raise UsageError(f"{OPTION}: {path} is outside the repository", "name a file in it")
             at, mode = self._first(wanted)
             if mode == "160000":
-                raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "keep it in this repository")
+                raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "move it into this repository")
             if mode != "120000":
                 break
             target = (self._asked("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
             if target.startswith("/"):
-                raise UsageError(f"{OPTION}: {path} links to a file outside the repository", "keep the file in it")
+                raise UsageError(f"{OPTION}: {path} links to a file outside the repository", "move that file into it")
             wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
         else:
             raise UsageError(f"{OPTION}: {path} follows too many links", "name the file itself")

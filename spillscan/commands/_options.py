@@ -146,7 +146,7 @@ def add_called(parser: Parser, inputs: str, about: str) -> None:
     """Add KERNEL and ``inputs``, described by ``about``; also --kernel, as in commands that select several kernels."""
     first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit it with --kernel"
     parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
-    parser.add_argument("--kernel", metavar="GLOB", help="glob for the kernel, instead of KERNEL")
+    parser.add_argument("--kernel", metavar="GLOB", help="select the kernel by a glob; replaces KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:
@@ -229,7 +229,9 @@ def _names(known: Sequence[Metric]) -> list[str]:
 
 def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], more: str = "") -> None:
     """Add --by and --base for sums in nested groups; ``more`` is appended to the help of the levels."""
-    about = f"groups, nested in this order (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
+    about = (
+        f"levels to group by, outermost first (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
+    )
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
     about = "an older input: show how much each group grew, largest change first"
     words(parser, "--base", "INPUT", about)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="group the findings of a rule (default: family, one per template, if not all findings are shown)",
+        help="group the findings of a rule (default: by family, that is by template, if there are too many to show)",
     )
     _baseline.add_gate(parser)
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="group the kernels (default: family, one per template, if not all kernels are shown)",
+        help="group the kernels (default: by family, that is by template, if there are too many to show)",
     )
     _options.add_sort(
         parser, "sort by a metric, largest first (default: worst kernel first); `spillscan explain metrics` lists them"

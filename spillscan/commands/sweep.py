@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="PTX file, CUDA source, quoted nvcc command, or a run file (with --kernel)",
     )
-    default = "default: the limits at which one more warp fits"
+    default = "default: each limit that lets another warp fit"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")
     _options.words(parser, "--bounds", "THREADS[xBLOCKS],…", "launch bounds to try, such as 256x4")
     _options.words(parser, "--arch", "ARCH,…", "arch to compile for")

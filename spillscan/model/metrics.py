@@ -189,9 +189,9 @@ def _code(name: str, rank: int, get: Callable[[SassStats], Any], since: int | No
 
 def _local(kind: AccessClass, prefix: str, label: str, what: str) -> Iterator[Metric]:
     """Metrics of the accesses to one class of local memory: bytes, and instructions. Bytes of spills are printed."""
-    for way, moved in (("store", f"to {what}"), ("load", f"from {what}")):
+    for way, done, moved in (("store", "stored", f"to {what}"), ("load", "loaded", f"from {what}")):
         if kind != "spill":
-            text = f"{label} {way}s", f"bytes per thread that {way}s move {moved}, each instruction counted once"
+            text = f"{label} {way}s", f"bytes {done} per thread {moved}, each instruction counted once"
             yield _code(f"{prefix}_{way}_bytes", 72, _traffic(kind, f"{way}_bytes"), text=text)
         text, rank = (f"{label} {way} instr.", f"{way} instructions {moved}"), 71 if kind == "spill" else 73
         yield _code(f"{prefix}_{way}s", rank, _traffic(kind, f"{way}s"), text=text)

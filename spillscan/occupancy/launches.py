@@ -92,7 +92,7 @@ def parse_launch(text: str) -> tuple[str, Launch]:
     source: LaunchSource = "policy" if stated == numbers else "override"
     threads, _, dynamic = stated.partition(",")
     if not pattern or not _NUMBER.fullmatch(threads) or (dynamic and not _NUMBER.fullmatch(dynamic)):
-        raise UsageError(f"{text!r} is not a launch", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
+        raise UsageError(f"invalid launch {text!r}", "write GLOB=THREADS or GLOB=THREADS,DYNAMIC_SHARED_BYTES")
     if not 1 <= int(threads) <= 1024:
         raise UsageError(f"{text!r} sets {threads} threads per block", "a block has 1 to 1,024 threads")
     shared = {"dynamic_shared_bytes": int(dynamic)} if dynamic else {}

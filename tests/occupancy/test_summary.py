@@ -135,7 +135,7 @@ def test_limiters_have_their_values(values, limiter, finding):
 def test_verdicts_are_modest():
     low = occupancy("sm_90", registers=200, threads_per_block=128)
     assert "about 25%" in verdict(low)
-    assert "may be at its best" in verdict(low)
+    assert "may already be optimal" in verdict(low)
     assert "only if" in verdict(occupancy("sm_90", registers=64, threads_per_block=128))
     assert "cannot increase" in verdict(occupancy("sm_90", registers=32, threads_per_block=128))
     assert "fails" in verdict(occupancy("sm_90", registers=255, threads_per_block=1024))

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(summary.text(_options.rows_of(arguments)).splitlines())
     if not summary.understood:
         files = counted(summary.files.total())
-        raise InputError(f"nothing in {files} was understood", "pass build logs, disassembly or binaries")
+        raise InputError(f"{files}: no build log, disassembly or binary", "pass the output of a build")
     found = verdict((), gaps_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
     if found.status:
         failed = sum(gap.code == "unreadable" for gap in found.gaps)

@@ -206,7 +206,7 @@ def check(question: str) -> None:
         except (duckdb.Error, RuntimeError, UnicodeEncodeError) as error:
             raise UsageError(f"invalid query: {_first_line(error)}") from error
         except RecursionError:
-            raise UsageError("the query is nested too deep", "shorten it") from None
+            raise UsageError("the query is nested too deeply", "use fewer nested expressions") from None
     if tree["error"]:
         message = str(tree.get("error_message", "")).partition("\n")[0]
         if tree.get("error_type") == "parser":

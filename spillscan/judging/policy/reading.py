@@ -132,7 +132,7 @@ def _launch(entry: file.LaunchEntry, node: Node) -> Launch:
 def _acceptance(entry: file.AcceptEntry, node: Node) -> Acceptance:
     nodes: Any = node.value
     if (entry.rule is None) == (entry.gap is None):
-        raise node.error("an entry of accept needs `rule` or `gap`", "set one of them")
+        raise node.error("an `accept` entry needs either `rule` or `gap`", "set exactly one of them")
     if entry.rule is not None:
         _check_known(nodes["rule"], "rule", entry.rule, _rules())
     if entry.gap is not None:

@@ -175,7 +175,7 @@ def trade(change: Change, terms: Terms) -> str:
     by_bounds = any(effect.launch_source == "bounds" for effect in change.effects)
     grown = any(new > old for old, new in zip(before.spill_bounds[1], after.spill_bounds[1], strict=True))
     if launches_now and grown and not by_bounds:
-        return f"can launch now, but spills: {spilled:,} → {spills:,} B, {moved}"
+        return f"can now launch, but spills: {spilled:,} → {spills:,} B, {moved}"
     return ""
 
 

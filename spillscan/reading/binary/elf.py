@@ -85,7 +85,7 @@ class Elf:
         if not table:
             return
         if entry != form.size:
-            raise DamageError(f"ELF section headers of {entry} bytes, not {form.size}", window.start)
+            raise DamageError(f"ELF section header size {entry}, expected {form.size}", window.start)
         first = Section(*form.unpack(window.copy(table, form.size, "ELF section headers")))
         count = count or first.size  # from 65,280 sections on, the first header has the count
         names = first.link if names == 0xFFFF else names
@@ -95,13 +95,17 @@ class Elf:
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(f"ELF section {names} of {count} should contain the section names", window.start)
+            raise DamageError(
+                f"ELF section names in section {names}, but there are only {count} sections", window.start
+            )
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:
         """Bytes of one section; empty if it takes no space in the file."""
         if index >= len(self.sections):
-            raise DamageError(f"ELF section {index} of {len(self.sections)}", self.window.start)
+            raise DamageError(
+                f"ELF section {index}, but there are only {len(self.sections)} sections", self.window.start
+            )
         section = self.sections[index]
         if section.type == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)

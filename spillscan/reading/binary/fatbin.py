@@ -75,7 +75,10 @@ def entries(region: Window) -> Iterator[Entry | DamageError]:
         try:
             _, version, header, size = region.unpack("IHHQ", at, "fat binary header")
             if version != 1 or header != HEADER_BYTES:
-                raise DamageError(f"fat binary of unknown version {version}, {header}", region.start + at)
+                raise DamageError(
+                    f"fat binary header of version {version} and {header} bytes, expected 1 and {HEADER_BYTES}",
+                    region.start + at,
+                )
             body = region.part(at + header, size, "fat binary")
             end = sound = at + header + size
         except DamageError as error:

@@ -70,7 +70,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     assert audit(tmp_path / "notes.txt", "--dataset", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
     assert said.out == "0 files read: 0 kernels, 0 B\n1 file skipped: 1 no build output\n"
-    assert said.err.startswith("spillscan: nothing in 1 file was understood; ")
+    assert said.err.startswith("spillscan: 1 file: no build log, disassembly or binary; ")
 
 
 def test_it_does_not_pass_where_a_file_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
