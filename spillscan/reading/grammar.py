@@ -205,6 +205,12 @@ def line(rule: str, name: str = _SASS) -> re.Pattern[bytes]:
     return re.compile(expression(rule, name).encode())
 
 
+@cache
+def text_line(rule: str, name: str) -> re.Pattern[str]:
+    """:func:`expression`, compiled for text."""
+    return re.compile(expression(rule, name))
+
+
 def kernel_block() -> bytes:
     """Expression for the whole block of a regular kernel, whose two names must be equal."""
     second_name = f"(?:(?>{terminal('PLAIN_SYMBOL', 'ptxas')}))"

@@ -15,7 +15,6 @@ from spillscan.builds import record
 from spillscan.builds.tree import shown
 from spillscan.model import Kernel, Origin, Reading, Stats
 from spillscan.output.errors import InputError, NoBuildError
-from spillscan.reading import logs
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 LARGEST_RUN_BYTES = 1 << 30
@@ -35,6 +34,7 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
 def _run_file(stream: Stream, name: str) -> Reading:
     """Kernels that compilers reported, and gaps; outputs are separate inputs."""
     from spillscan.builds import gaps
+    from spillscan.reading import logs
 
     build = record.decoded(stream.read(LARGEST_RUN_BYTES), name)
     total = Reading(stats=Stats(inputs=1, recognised_lines=1))

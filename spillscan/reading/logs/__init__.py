@@ -25,23 +25,6 @@ do. ``reading/join`` replaces these values with nvlink's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from spillscan.reading.logs.log import read, silent
 
-from spillscan.reading.inputs.source import DEFAULT, Options, Stream
-
-if TYPE_CHECKING:
-    from spillscan.model import Reading
-
-
-def silent(text: bytes) -> bool:
-    """Whether ``text``, a whole log, holds no compiler output."""
-    from spillscan.reading.logs import log
-
-    return log.silent(text)
-
-
-def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
-    """Every kernel, link record and issue of one log."""
-    from spillscan.reading.logs import log
-
-    return log.read(stream, name)
+__all__ = ["read", "silent"]

@@ -53,7 +53,8 @@ def finish(report: Report, issues: IssueLog, notes: Notes, linker: LinkLines, en
     apart = _may_be_relocatable(report)
     report.device_link &= apart
     if report.interleaved:
-        report.archs_in_doubt = _several_archs(report)
+        archs = {run.kernels[0].key.arch for run in report.runs}
+        report.archs_in_doubt = len(archs | {each.arch for each in report.pending if each.arch}) > 1
         report.linked = frozenset(linker.symbols)
     return _records(report, in_order=issues.complete and not (report.unended or report.interleaved or apart))
 
@@ -196,12 +197,6 @@ def _records(report: Report, *, in_order: bool) -> list[Kernel]:
             kernels = [finished(kernel, each.section, each.step, report) for kernel in kernels]
         made += kernels
     return made
-
-
-def _several_archs(report: Report) -> bool:
-    """Whether kernels of several archs are reported."""
-    run_archs = {run.kernels[0].key.arch for run in report.runs}
-    return len(run_archs | {each.arch for each in report.pending if each.arch}) > 1
 
 
 def _may_be_relocatable(report: Report) -> bool:

@@ -6,16 +6,8 @@ Whole messages are described by the grammar. These rules decide if any other tex
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from spillscan.reading import grammar
-
-
-@cache
-def head(tool: str) -> re.Pattern[str]:
-    """Expression for the text that ``tool`` prints before a message; groups ``severity``, ``location``, ``code``."""
-    return re.compile(grammar.expression("_head", tool))
-
 
 # ---- anywhere in a log -------------------------------------------------------------------------------------------
 

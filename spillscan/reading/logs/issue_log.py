@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from spillscan.model import Hidden, Issue, Origin, Severity
-from spillscan.reading.logs.fragments import elided, head
+from spillscan.reading import grammar
+from spillscan.reading.logs.fragments import elided
 
 MOST_OF_A_CODE = 1000
 """Most issues kept per code; the rest is counted."""
@@ -73,9 +74,9 @@ class IssueLog:
             self._of_code[code] += 1
         self._kept[code, pattern] = (issue, count + 1)
 
-    def add_damage(self, message: str, line: int, *, hides: tuple[Hidden, ...] | None = None) -> None:
+    def add_damage(self, message: str, line: int) -> None:
         """Add a torn line, which puts its neighbourhood in doubt."""
-        self.add("torn-line", message, line, "error", hides=hides)
+        self.add("torn-line", message, line, "error")
         self._damaged.append(line)
 
     def add_missing(
@@ -87,7 +88,7 @@ class IssueLog:
 
     def add_pieces(self, text: str, line: int, *, at_beginning: bool) -> None:
         """Add a line with pieces of lines. At the beginning of the input, they were cut off with earlier lines."""
-        joined = len(head("ptxas").findall(text)) > 1
+        joined = len(grammar.text_line("_head", "ptxas").findall(text)) > 1
         if "Registers are spilled" in text:
             self.add("unread-spill-warning", f"a spill warning is incomplete: {quoted(text)}", line, "error")
             self.mark_doubtful(line)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from spillscan.model import Issue, Origin, Reading, Stats
 from spillscan.output.nouns import count, listed
 from spillscan.reading.inputs.encoding import TOO_LONG
-from spillscan.reading.inputs.source import Stream
+from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 from spillscan.reading.logs.blocks import Blocks
 from spillscan.reading.logs.clean import Cleaner, printed
 from spillscan.reading.logs.failures import Failures
@@ -68,7 +68,7 @@ def silent(text: bytes) -> bool:
     return not _REPORT_WORDS.stand_in(text)
 
 
-def read(stream: Stream, name: str) -> Reading:
+def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     """Every kernel, link record and issue of one log."""
     log = _Log(name)
     for text in stream.lines(log.too_long):

@@ -19,7 +19,7 @@ from spillscan.model.symbols import short_name
 from spillscan.model.usage import Printed
 from spillscan.reading import grammar
 from spillscan.reading.logs import fragments
-from spillscan.reading.logs.fragments import head, holds_piece
+from spillscan.reading.logs.fragments import holds_piece
 from spillscan.reading.logs.messages import (
     CompileTime,
     EntryLine,
@@ -83,19 +83,19 @@ def message(line: str) -> Message | None:
 
 @lru_cache(maxsize=1 << 14)
 def _read(line: str) -> Message | None:
-    heads = [match.start() for match in islice(head("ptxas").finditer(line), 2)]
+    heads = [match.start() for match in islice(grammar.text_line("_head", "ptxas").finditer(line), 2)]
     if heads:
         if len(heads) > 1 or holds_piece(line[: heads[0]]) or fragments.half_head(line[: heads[0]]):
             return Torn(line)
         return _headed(line[heads[0] :])
-    if stack := _stack_pattern().search(line):
+    if stack := grammar.text_line("stack", "ptxas").search(line):
         whole = stack.end() == len(line) and not holds_piece(line[: stack.start()]) and "info" not in line
         return ptxas_message(stack[0]) if whole else Torn(line)
-    if line[:1].isdigit() and _stack_pattern().fullmatch(f" {line}"):
+    if line[:1].isdigit() and grammar.text_line("stack", "ptxas").fullmatch(f" {line}"):
         parsed = ptxas_message(f" {line}")
         return replace(parsed, indented=False) if isinstance(parsed, Stack) else parsed
     starts = (match.start() for match in _LINK_REPORT.finditer(line))
-    start = next((start for start in starts if head("nvlink").match(line, start)), None)
+    start = next((start for start in starts if grammar.text_line("_head", "nvlink").match(line, start)), None)
     if start is not None and (line.startswith(("nvlink", "@"), start) or "ptxas" not in line):
         before = line[:start]
         half = fragments.half_head if line.startswith("nvlink", start) else fragments.half_name
@@ -184,22 +184,16 @@ def _unknown(parsed: Unknown, tool: str, line: str) -> Unknown | Torn:
 
 def _parted(line: str, tool: str = "ptxas") -> tuple[str, str]:
     """A tool's head and the message after it; the head is empty if another tool printed the line."""
-    parsed = head(tool).match(line)
+    parsed = grammar.text_line("_head", tool).match(line)
     return (parsed[0], line[parsed.end() :]) if parsed else ("", line)
-
-
-@cache
-def _stack_pattern() -> re.Pattern[str]:
-    """Expression for a stack line, which may follow any text."""
-    return re.compile(grammar.expression("stack", "ptxas"))
 
 
 @lru_cache(maxsize=1 << 14)
 def ptxas_message(line: str) -> Message:
     """Message of a line that starts with ``ptxas``, or of an indented stack line."""
-    before = head("ptxas").match(line)
+    before = grammar.text_line("_head", "ptxas").match(line)
     if before is None:
-        stack = _stack_pattern().fullmatch(line)
+        stack = grammar.text_line("stack", "ptxas").fullmatch(line)
         return _stack({name.upper(): value for name, value in stack.groupdict().items()}) if stack else Unknown(line)
     text = line[before.end() :]
     if with_clauses := _with_clauses("ptxas", text, line):
@@ -240,7 +234,7 @@ def _named(symbol: str) -> str:
 
 def nvlink_message(line: str) -> Message:
     """Message of a line of nvlink, nvJitLink or cuLink, including the tool's name if it was printed."""
-    before = head("nvlink").match(line)
+    before = grammar.text_line("_head", "nvlink").match(line)
     if before is None:
         return Unknown(line)
     text, target = line[before.end() :], None
@@ -329,7 +323,7 @@ def _regular(name: str) -> list[tuple[str, re.Pattern[str]]]:
         "nvlink": lines,
         "usage": {rule: rule for rule in (*_CLAUSE_FIELDS, "constant")},
     }
-    return [(rule, re.compile(grammar.expression(line, name))) for rule, line in rules[name].items()]
+    return [(rule, grammar.text_line(line, name)) for rule, line in rules[name].items()]
 
 
 @lru_cache(maxsize=4096)

@@ -69,7 +69,7 @@ class Words:
 
 
 WINDOW_BYTES = 1 << 17
-"""Bytes before a compiler's output that are searched for its step."""
+"""Bytes before a compiler's output, or a message of a failure, that are searched for its step."""
 
 _MAY_ANNOUNCE = re.compile(rb"\d(?:/\d|%)[^\]\n]{0,40}+\]|nvcc|clang|ptxas|nvlink|CUDA |INFO: From |# spillscan ")
 _STEP_WORDS = Words(b"[", b"nvcc", b"clang", b"CUDA ", b"INFO: From ", b"ptxas ", b"nvlink ", b"# spillscan ")
@@ -276,16 +276,11 @@ def is_report(text: str) -> bool:
 
 def split_prefix(line: str) -> tuple[str, str]:
     """(writer, rest): the MSBuild node, docker stage or service, and the line without that prefix and its indent."""
-    match = None if line.startswith("ptxas ") else _writer().match(line)
+    match = None if line.startswith("ptxas ") else grammar.text_line("writer", "prefix").match(line)
     if match is None or match.end() == 0 or is_report(line):
         return "", line
     who = match["stage"] or match["node"] or match["service"] or ""
     return who.strip(" >|"), line[match.end() :]
-
-
-@cache
-def _writer() -> re.Pattern[str]:
-    return re.compile(grammar.expression("writer", "prefix"))
 
 
 def _step(form: str, tokens: dict[str, str]) -> Step | None:

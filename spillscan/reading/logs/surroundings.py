@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from spillscan.reading.logs.steps import announced, progress, same_object, unprefixed
+from spillscan.reading.logs.steps import WINDOW_BYTES, announced, progress, same_object, unprefixed
 
 _TAIL_BYTES = 1 << 13
 """Bytes at a log's end that may contain its last line."""
-_CONTEXT_BYTES = 1 << 17
-"""Bytes before a message that are searched for its step."""
 _MOST_LINES = 32
 """Most lines with a name before a message that are checked for its step."""
 _MOST_MESSAGES = 1000
@@ -58,8 +56,8 @@ class Surroundings:
 
     def _context(self, begin: int) -> bytes:
         """Whole lines before position ``begin``."""
-        text = self.block[max(0, begin - _CONTEXT_BYTES) : begin]
-        return self._before[len(text) - _CONTEXT_BYTES :] + text if len(text) < _CONTEXT_BYTES else text
+        text = self.block[max(0, begin - WINDOW_BYTES) : begin]
+        return self._before[len(text) - WINDOW_BYTES :] + text if len(text) < WINDOW_BYTES else text
 
     def holds_device_code(self, subject: str, begin: int) -> bool | None:
         """Whether ``subject`` contains device code, by its name or lines that announce it; ``None`` if unknown."""
