@@ -139,14 +139,17 @@ class Decoded:
         )
 
     def shared_among(self, offsets: Sequence[int]) -> int:
-        """Number of STS and LDS among the instructions at ``offsets``; those outside of the function are left out."""
+        """Number of STS and LDS among the instructions at ``offsets``."""
         if not offsets:
             return 0
+        return int(np.count_nonzero(self.table.is_shared[self.ranks[self._rows_at(offsets)]]))
+
+    def _rows_at(self, offsets: Sequence[int]) -> Words:
+        """Rows of the instructions at ``offsets``; offsets outside of the function are left out."""
         rows = np.array(offsets, np.int64) // self.code.bytes_per_instruction
         if not self.table.wide:
             rows = rows - rows // 4 - 1
-        rows = rows[(rows >= 0) & (rows < len(self.code.codes))]
-        return int(np.count_nonzero(self.table.is_shared[self.ranks[rows]]))
+        return rows[(rows >= 0) & (rows < len(self.code.codes))]
 
     def analysis(self, role: Role, counts: Counts, *, parts: Sequence[tuple[int, str]], spills: Spills) -> Analysis:
         """Analysis of the function's role and its local memory accesses. ``role``: from its symbol; ``parts``: offsets
