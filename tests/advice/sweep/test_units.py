@@ -66,7 +66,7 @@ def test_the_call_whose_object_holds_the_kernel_is_tried(
     run_file(Path("a run"), *(replace(call, wrote=(f"{name}/one.o",)) for name in ("Debug", "Release")))
     (kernel,) = (each for each in scan("a run").kernels if each.key.unit == f"{configuration}/one.o")
     workshop: Any = SimpleNamespace(modules=lambda unit, _: [SimpleNamespace(unit=unit, kernels=[kernel.key.symbol])])
-    assert _module(kernel, "a run", workshop).unit.object == f"{configuration}/one.o"
+    assert _module(kernel, "a run", workshop, ()).unit.object == f"{configuration}/one.o"
 
 
 def _call(folder: Path, name: str, kernel: str) -> Call:
