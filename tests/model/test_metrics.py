@@ -59,7 +59,8 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
     grammar = root / "grammars" / "usage.lark"
     text = grammar.read_text(encoding="utf-8")
     for line in (
-        "      | _COMMA SIZE _SAMPLERS                  -> samplers\n",
+        " | samplers",
+        "samplers: _COMMA SIZE _SAMPLERS\n",
         "_SAMPLERS: / samplers(?=,| \\(|\\r?$)/m\n",
     ):
         assert text.count(line) == 1
