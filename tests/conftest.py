@@ -142,7 +142,7 @@ def record(kernel: Kernel) -> dict[str, Any]:
     """A kernel as the reference writes it."""
     line = kernel.origins[0].line
     identity = {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "role": kernel.role, "line": line}
-    figures = {name: getattr(kernel.usage, name) for name in reference.FIGURES}
+    figures = {name: getattr(kernel.usage, name) for name in reference.METRICS}
     banks = {str(bank): size for bank, size in kernel.usage.constant_bytes or ()}
     return identity | figures | {"constant_bytes": banks or None}
 

@@ -15,7 +15,7 @@ USED = re.compile(r"ptxas info +: Used (\d+) registers(.*)$")
 MODULE = re.compile(r"ptxas info +: \d+ bytes gmem")
 TIME = re.compile(r"ptxas info +: Compile time = ([\d.]+) ms$")
 
-FIGURES = (
+METRICS = (
     "registers",
     "stack_bytes",
     "cumulative_stack_bytes",
@@ -118,4 +118,4 @@ def add_callees(records: list[dict[str, Any]], text: str) -> None:
 
 def new(symbol: str, arch: str | None, role: str, line: int) -> dict[str, Any]:
     """A record that says nothing yet."""
-    return {"symbol": symbol, "arch": arch, "role": role, "line": line, **dict.fromkeys(FIGURES)}
+    return {"symbol": symbol, "arch": arch, "role": role, "line": line, **dict.fromkeys(METRICS)}

@@ -41,10 +41,10 @@ def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90
 
 def checked(build: Build, policy: Policy) -> Report:
     """What ``check`` reports of ``build``."""
-    judgement = rules.check(build, policy)
-    needs = rules.judged(judgement.terms, "build", policy.fail_on)
-    found = verdict(judgement.findings, gaps_of(build, judgement.undecided, needs, policy), policy)
-    return Report(kind="check", build=build, findings=judgement.findings, gaps=found.gaps)
+    outcome = rules.check(build, policy)
+    needs = rules.needed(outcome.terms, "build", policy.fail_on)
+    found = verdict(outcome.findings, gaps_of(build, outcome.undecided, needs, policy), policy)
+    return Report(kind="check", build=build, findings=outcome.findings, gaps=found.gaps)
 
 
 def report_of(kind: Kind, kernels: Sequence[Kernel], base: Sequence[Kernel] = ()) -> Report:

@@ -19,13 +19,13 @@ from spillscan.builds import launcher, tree
 from spillscan.builds.checks import is_check, is_of_check
 from spillscan.builds.pieces import code_of
 from spillscan.builds.record import BuildRecord, Call, Output, Run
-from spillscan.output.files import cache_folder, is_held
+from spillscan.output.files import cache_folder, is_locked
 
 LIST = "list"
 """File in the folder of a run: the state before the build. The process locks it while it lives."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class InitialState(Struct, frozen=True, kw_only=True):
     """State before a build begins."""
 
     since_ns: int
@@ -43,10 +43,10 @@ class Account(NamedTuple):
     checks: tuple[Call, ...]
 
 
-def known(before: BuildRecord, also: Iterable[str], since_ns: int) -> Known:
+def initial_state(before: BuildRecord, also: Iterable[str], since_ns: int) -> InitialState:
     """State now, before a build begins."""
     tops = tuple(map(os.path.realpath, (tree.top_of(os.curdir), *also, *filter(os.path.isdir, before.watched))))
-    return Known(since_ns=since_ns, tops=tops, files=_watched_by(["nvcc"]).files(tops))
+    return InitialState(since_ns=since_ns, tops=tops, files=_watched_by(["nvcc"]).files(tops))
 
 
 def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: Callable[[str], bool]) -> Account:
@@ -54,9 +54,9 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
 
     ``at_start``: the run file when the run began; ``contains_code``: whether a compressed file contains GPU code.
     """
-    killed = [each for each in before.runs if each.kept and is_held(os.path.join(each.kept, LIST)) is False]
+    killed = [each for each in before.runs if each.kept and is_locked(os.path.join(each.kept, LIST)) is False]
     ended = [run.kept, *(each.kept for each in killed)]
-    start = min(map(_known, ended), key=lambda each: each.since_ns)
+    start = min(map(_initial_state_of, ended), key=lambda each: each.since_ns)
     seen = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.began_ns)
     tried = tuple(filter(is_check, seen))
     new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
@@ -97,8 +97,8 @@ def _watched_by(compilers: Iterable[str]) -> tree.Watched:
 # ---- runs ---------------------------------------------------------------------------------------------------------
 
 
-def _known(kept: str) -> Known:
-    return msgspec.convert(json.loads(Path(kept, LIST).read_text("ascii")), Known)
+def _initial_state_of(kept: str) -> InitialState:
+    return msgspec.convert(json.loads(Path(kept, LIST).read_text("ascii")), InitialState)
 
 
 def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
@@ -106,8 +106,8 @@ def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
 
     ``did``: whether it compiled or wrote anything.
     """
-    mends = bool(earlier.status) and run.status == 0 and did
-    return earlier.folder == run.folder and (earlier.command == run.command or mends)
+    fixes = bool(earlier.status) and run.status == 0 and did
+    return earlier.folder == run.folder and (earlier.command == run.command or fixes)
 
 
 # ---- calls --------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     digest_of = cache(digest)
     for call in build.calls:
         if call.status != 0:
-            if not _is_mended(call, build.calls):
+            if not _is_fixed(call, build.calls):
                 yield _issue(*_of_failed(call), call.name)
         elif changed := [path for path, known in call.files.items() if digest_of(path) not in ("", known)]:
             yield _issue("stale-unit", _of_changed(call, [*map(shown, changed)], build.outputs), call.name)
@@ -63,7 +63,7 @@ def to_read(build: BuildRecord) -> list[Output]:
     return found
 
 
-def _is_mended(call: Call, calls: Sequence[Call]) -> bool:
+def _is_fixed(call: Call, calls: Sequence[Call]) -> bool:
     """Whether a later call compiled the same as a failed one; without a named source, it may have had another."""
     later = (each for each in calls if each.status == 0 and each.began_ns > call.began_ns)
     return any(each.sources and each.repeats(call) for each in later)

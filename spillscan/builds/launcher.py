@@ -23,7 +23,7 @@ from spillscan.builds.tree import is_since
 
 RUN = "SPILLSCAN_RUN"
 """Environment variable with the folder of a run's calls. The folder's name begins with the run's process id."""
-FIGURES = re.compile(
+REPORT = re.compile(
     rb"^(?:(?:ptxas|nvlink) ?(?:\S.*?, line \d+; )?info *: (?:\d+ bytes gmem|Compiling entry function |Function "
     rb"|Processing |[Uu]sed \d+ registers|Compile time = |\d+ bytes stack frame, )"
     rb"|(?:ptxas *\.)? +\d+ bytes stack frame, \d+ bytes spill stores, ).*\n",
@@ -73,7 +73,7 @@ def main(trace: str, *command: str) -> NoReturn:
     adds = ["-Xptxas", "-v"] if is_nvcc and _DRY_RUN.isdisjoint(command) else []
     status, report = _ran([command[0], *adds, *command[1:]], printed)
     with suppress(BrokenPipeError):
-        sys.stderr.buffer.write(FIGURES.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
+        sys.stderr.buffer.write(REPORT.sub(b"", report) if adds and not asks_for_report(" ".join(words)) else report)
         sys.stderr.flush()
     opened = _headers(headers, program)
     call: dict[str, Any] = {"began_ns": began, "command": words, "folder": os.getcwd(), "headers": opened is not None}

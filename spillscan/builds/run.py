@@ -53,7 +53,9 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
         hold(known.fileno())
         with _locked(place):
             before = record.read(path)
-            json.dump(msgspec.to_builtins(account.known(before, also, os.fstat(known.fileno()).st_ctime_ns)), known)
+            json.dump(
+                msgspec.to_builtins(account.initial_state(before, also, os.fstat(known.fileno()).st_ctime_ns)), known
+            )
             known.flush()
             run = Run(command=tuple(command), folder=os.getcwd(), kept=kept)
             target.write(record.encoded(replace(before, runs=(*before.runs, run))))

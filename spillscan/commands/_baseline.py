@@ -49,7 +49,7 @@ class Gate(NamedTuple):
         """Command that updates the baseline file to this build."""
         return f"`{' '.join(filter(None, ('spillscan baseline', action, self.arguments)))}`"
 
-    def judge(
+    def apply(
         self,
         findings: Sequence[Finding],
         build: Build,
@@ -84,14 +84,14 @@ class Gate(NamedTuple):
     def needs(self, terms: Sequence[Terms]) -> frozenset[Hidden]:
         """Metrics that the gate needs from kernels under ``terms``: those of the rules, and of the comparison with the
         baseline."""
-        from spillscan.judging.rules import judged
+        from spillscan.judging.rules import needed
 
-        needs = judged(terms, "build", self.policy.fail_on)
+        needs = needed(terms, "build", self.policy.fail_on)
         if self.baseline is None:
             return needs
         from spillscan.judging.baseline.comparing import RECORDED
 
-        return needs | judged(terms, "change", self.policy.fail_on) & RECORDED
+        return needs | needed(terms, "change", self.policy.fail_on) & RECORDED
 
     def report(self, report: Report, result: BaselineResult) -> Report:
         """``report`` with the findings and the result of the baseline."""

@@ -23,11 +23,11 @@ def report_issues(issues: Sequence[Issue]) -> None:
     ranked = sorted(issues, key=lambda issue: _ORDER[issue.severity])
     if len(ranked) > ISSUES_SHOWN:
         before = Counter[str]()
-        turns = []
+        order = []
         for issue in ranked:
-            turns.append((_ORDER[issue.severity], before[issue.code]))
+            order.append((_ORDER[issue.severity], before[issue.code]))
             before[issue.code] += 1
-        ranked = [issue for _, issue in sorted(zip(turns, ranked, strict=True), key=lambda pair: pair[0])]
+        ranked = [issue for _, issue in sorted(zip(order, ranked, strict=True), key=lambda pair: pair[0])]
     for issue in ranked[:ISSUES_SHOWN]:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")

@@ -27,18 +27,18 @@ class MergeBase:
             raise UsageError(
                 f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit: origin/main"
             )
-        top = self._asked("rev-parse", "--show-toplevel")
+        top = self._git("rev-parse", "--show-toplevel")
         if top is None:
             raise UsageError(f"{OPTION}: not in a git repository", "pass --baseline alone")
         self.top = top.decode(errors="surrogateescape").rstrip("\n")
-        self.prefix = (self._asked("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
-        if self._asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+        self.prefix = (self._git("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
+        if self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
             raise UsageError(f"{OPTION}: HEAD has no commit yet", "pass --baseline alone")
-        if self._asked("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
+        if self._git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
             raise UsageError(f"{OPTION}: unknown revision {revision!r}", f"git fetch it, or {_DEEPER}")
-        base = self._asked("merge-base", "HEAD", revision)
+        base = self._git("merge-base", "HEAD", revision)
         if base is None:
-            shallow = self._asked("rev-parse", "--is-shallow-repository") == b"true\n"
+            shallow = self._git("rev-parse", "--is-shallow-repository") == b"true\n"
             hint = f"this clone is shallow: {_DEEPER}" if shallow else "they have no common history"
             raise UsageError(f"{OPTION}: HEAD and {revision!r} have no merge base", hint)
         self.commit = base.decode().split()[0]
@@ -73,7 +73,7 @@ class MergeBase:
                 raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "move it into this repository")
             if mode != "120000":
                 break
-            target = (self._asked("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
+            target = (self._git("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
             if target.startswith("/"):
                 raise UsageError(f"{OPTION}: {path} links to a file outside the repository", "move that file into it")
             wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
@@ -83,10 +83,10 @@ class MergeBase:
             return None
         if mode == "040000":
             raise UsageError(f"{OPTION}: {path} is a folder", "name a file")
-        size = self._asked("cat-file", "-s", f"{self.commit}:{wanted}")
+        size = self._git("cat-file", "-s", f"{self.commit}:{wanted}")
         if size is None or int(size) > most:
             raise UsageError(f"{self.label(path)} is larger than {most >> 20} MiB", "name another file")
-        return decoded(self._asked("cat-file", "blob", f"{self.commit}:{wanted}") or b"", self.label(path))
+        return decoded(self._git("cat-file", "blob", f"{self.commit}:{wanted}") or b"", self.label(path))
 
     def _first(self, path: str) -> tuple[str, str | None]:
         """First link or submodule in ``path``, else ``path`` itself, and its mode."""
@@ -100,10 +100,10 @@ class MergeBase:
 
     def _mode(self, path: str) -> str | None:
         """Mode of a path at the merge base; ``None`` if it does not exist."""
-        found = self._asked("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
+        found = self._git("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
         return found.split(b" ", 1)[0].decode() if found else None
 
-    def _asked(self, *words: str) -> bytes | None:
+    def _git(self, *words: str) -> bytes | None:
         """Output of git; ``None`` if it fails."""
         done = git(os.curdir, *words, option=OPTION)
         return None if done.returncode else done.stdout

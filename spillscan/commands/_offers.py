@@ -25,7 +25,7 @@ from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import InputError
 from spillscan.reports.render import tree_here
-from spillscan.reports.report import Report, Way
+from spillscan.reports.report import NextStep, Report
 from spillscan.reports.words import counted, label_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _HEIGHT = 4
 """Number of folders above an input to search for a run file."""
-_MOST_WAYS = 3
+_MOST_NEXT_STEPS = 3
 """Maximum number of families with next steps in a failing output."""
 
 
-class Asked(NamedTuple):
+class Invocation(NamedTuple):
     """Inputs and options of the running command, as typed."""
 
     inputs: Sequence[str]
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     """The two builds whose instructions were not yet compared."""
 
     @classmethod
-    def by(cls, arguments: argparse.Namespace, inputs: Sequence[str], builds: Sequence[str] = ()) -> Asked:
+    def by(cls, arguments: argparse.Namespace, inputs: Sequence[str], builds: Sequence[str] = ()) -> Invocation:
         """Inputs and options from parsed arguments."""
         given = vars(arguments)
         config = ["--config", given["config"]] if given.get("config") else []
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
         return cls(inputs, [*config, *settings], launches, builds)
 
 
-def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
+def with_next_steps(report: Report, call: Invocation, policy: Policy) -> Report:
     """The report with next steps for the first families of its findings."""
     names, families = report.names, dict[str, list[Kernel]]()
     first: dict[str, Finding] = {}
@@ -68,7 +68,7 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         first.setdefault(family, finding)
         families.setdefault(family, []).append(finding.kernel)
     shown = []
-    for family, several in list(families.items())[:_MOST_WAYS]:
+    for family, several in list(families.items())[:_MOST_NEXT_STEPS]:
         ordered = [first[family].kernel, *sorted(several, key=spill_cost, reverse=True)]  # the step of what is shown
         kernels = tuple({id(each): each for each in ordered}.values())
         spills = wanted_by(first[family].rule) == "spills"
@@ -78,8 +78,8 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
         return report
     spilling = [each.worst for each in shown if each.cost and each.worst.sass is not None]
     pressures = _pressures(spilling) if spilling else {}
-    run_files, tree = run_files_near(asked.inputs), tree_here()
-    ways = []
+    run_files, tree = run_files_near(call.inputs), tree_here()
+    steps = []
     for about in shown:
         finding = first[about.family]
         kernel, goal = about.worst, goal_of(policy, about.worst, finding.rule)
@@ -93,9 +93,9 @@ def with_ways(report: Report, asked: Asked, policy: Policy) -> Report:
 
             fixes = (Fix("fix", explanations("rules")[finding.rule].fix),)
         made = replace(made, causes=causes, fixes=fixes)
-        command = _next(about, finding, source, asked, names, report.launches)
-        ways.append(Way(finding=finding, made=made, command=command))
-    return report.extended(ways=tuple(ways))
+        command = _next(about, finding, source, call, names, report.launches)
+        steps.append(NextStep(finding=finding, made=made, command=command))
+    return report.extended(steps=tuple(steps))
 
 
 def _pressures(kernels: Sequence[Kernel]) -> dict[int, Pressure]:
@@ -121,7 +121,7 @@ def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
     functions = [each for each in kernels if each.role == "function" and each.key.arch == kernel.key.arch]
     spilling = sorted((each for each in functions if sum(each.spills or ())), key=damage)
     called = [each for each in spilling if each.caller == kernel.key.symbol]
-    named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_WAYS]))
+    named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_NEXT_STEPS]))
     if called:
         return f"functions that it calls spill: {named}"
     return "functions that it calls spill" + (f"; functions of its arch that spill: {named}" if named else "")
@@ -131,14 +131,14 @@ _OF_FRAMES = ("local-array", "stack")
 """Rules about the stack frame; `show` lists its contents."""
 
 
-def _next(about: Ranked, finding: Finding, source: str, asked: Asked, names: Names, launches: Launches) -> str:
+def _next(about: Ranked, finding: Finding, source: str, call: Invocation, names: Names, launches: Launches) -> str:
     if finding.rule == OTHER_CODE.id:
-        words = ["spillscan", "diff", "--with", "code-text", *asked.builds, "--kernel", _called(about.worst, names)]
-        return shlex.join(words) if asked.builds and "-" not in asked.builds else ""
+        words = ["spillscan", "diff", "--with", "code-text", *call.builds, "--kernel", _called(about.worst, names)]
+        return shlex.join(words) if call.builds and "-" not in call.builds else ""
     of_frame = not about.cost and finding.rule.startswith(_OF_FRAMES)
-    if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in asked.inputs:
-        return _show(about.worst, _held_by(about.worst, asked.inputs), names)
-    return next(commands_for(about, source, asked, names, launches), "")
+    if (of_frame or _by_callees(about.worst, finding)) and about.worst.sass is not None and "-" not in call.inputs:
+        return _show(about.worst, _inputs_of(about.worst, call.inputs), names)
+    return next(commands_for(about, source, call, names, launches), "")
 
 
 def _can_try(kernel: Kernel, source: str) -> bool:
@@ -174,7 +174,7 @@ def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
 def commands_for(
     about: Ranked,
     source: str,
-    asked: Asked,
+    call: Invocation,
     names: Names,
     launches: Launches,
     *,
@@ -187,27 +187,27 @@ def commands_for(
     kernel, launch = about.worst, launches.launch_of(about.worst)
     if not kernel.key.symbol:
         return
-    inputs = _held_by(kernel, asked.inputs)
+    inputs = _inputs_of(kernel, call.inputs)
     called = _called(kernel, names)
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
     able = bool(source) and _can_try(kernel, source)
     if able and not tried and "-" not in inputs and _has_step(kernel, launch):
-        leading = inputs if source_of(kernel, run_files_near(inputs)) else asked.inputs
-        words = ["advise", *leading, "--kernel", called, *arch, *asked.launches, *asked.config, "--try"]
+        leading = inputs if source_of(kernel, run_files_near(inputs)) else call.inputs
+        words = ["advise", *leading, "--kernel", called, *arch, *call.launches, *call.config, "--try"]
         yield shlex.join(["spillscan", *words])
     if able:
-        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *asked.launches])
+        yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *call.launches])
     if "-" in inputs:
         return
     is_function = kernel.role == "function"
     if kernel.sass is not None and (is_function or about.about == "spills"):
         yield _show(kernel, inputs, names)
     elif not is_function:
-        words = ["occupancy", *inputs, "--kernel", called, *arch, *asked.launches, *asked.config]
+        words = ["occupancy", *inputs, "--kernel", called, *arch, *call.launches, *call.config]
         yield shlex.join(["spillscan", *words])
 
 
-def _held_by(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
+def _inputs_of(kernel: Kernel, inputs: Sequence[str]) -> Sequence[str]:
     """Inputs that the kernel was read from; all inputs if unknown."""
     code = [kernel.sass.origin] if kernel.sass and kernel.sass.origin else []
     own = [each.input.replace("\\", "/") + "/" for each in (*kernel.origins, *code)]
@@ -246,7 +246,7 @@ def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
     for path, compiled in run_files.items():
         if own & compiled:
             return path
-    return next((file for file in files if file.endswith((".cu", ".ptx")) and _stands_alone(file)), "")
+    return next((file for file in files if file.endswith((".cu", ".ptx")) and _is_self_contained(file)), "")
 
 
 def _logged(origin: Origin, own: Collection[str]) -> str:
@@ -285,7 +285,7 @@ _OF_TOOLKITS = ("cuda", "cub/", "thrust/", "cooperative_groups", "nv/", "mma", "
 _LARGEST_SOURCE = 4 << 20
 
 
-def _stands_alone(path: str) -> bool:
+def _is_self_contained(path: str) -> bool:
     """Whether an existing source compiles without include options.
 
     True if everything that it includes, directly or not, is found next to the including file or comes with the
@@ -303,10 +303,10 @@ def _stands_alone(path: str) -> bool:
             return False
         for match in _INCLUDE.finditer(text):
             if match["own"]:
-                beside = os.path.normpath(os.path.join(os.path.dirname(path), match["own"]))
-                if beside not in seen:
-                    seen.add(beside)
-                    left.append(beside)
+                included = os.path.normpath(os.path.join(os.path.dirname(path), match["own"]))
+                if included not in seen:
+                    seen.add(included)
+                    left.append(included)
             elif "." in match["other"] and "/" in match["other"] and not match["other"].startswith(_OF_TOOLKITS):
                 return False
     return True

@@ -189,15 +189,15 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     add_rows(parser, 25, "rows to show", "rows")
 
 
-_WITH_WAYS = frozenset({"text", "html", "markdown", "sarif", "github"})
+_WITH_NEXT_STEPS = frozenset({"text", "html", "markdown", "sarif", "github"})
 """Formats that show cause, fix and next command."""
 
 
-def shows_ways(arguments: argparse.Namespace) -> bool:
+def shows_next_steps(arguments: argparse.Namespace) -> bool:
     """Whether a requested format shows cause, fix and next command; finding them takes as long as reading a large
     log."""
     asked = {text.partition(":")[0] for text in arguments.format or ("text",)}
-    return not asked.isdisjoint(_WITH_WAYS)
+    return not asked.isdisjoint(_WITH_NEXT_STEPS)
 
 
 def add_rows(parser: argparse.ArgumentParser, default: int, counted: str, whole: str) -> None:

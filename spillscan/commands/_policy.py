@@ -15,7 +15,7 @@ from spillscan.output.nouns import count
 if TYPE_CHECKING:
     from spillscan.commands._merge_base import MergeBase
     from spillscan.judging.policy.effective import Layer, Policy
-    from spillscan.model import Build, Change, Finding, Gap, Issue, Judged
+    from spillscan.model import Build, Change, Finding, Gap, Issue, Scope
     from spillscan.model.usage import Severity
 
 NO_FILE = "none"
@@ -174,15 +174,15 @@ def with_rot(build: Build, policy: Policy) -> Build:
 
 
 def unused_accepts(
-    policy: Policy, findings: Sequence[Finding], gaps: Sequence[Gap], judged: Sequence[Judged]
+    policy: Policy, findings: Sequence[Finding], gaps: Sequence[Gap], checked: Sequence[Scope]
 ) -> list[Issue]:
     """Notes on the entries of ``accept`` that cover none of the ``findings`` and ``gaps``.
 
-    Entries for rules that check nothing of what was ``judged`` are left out.
+    Entries for rules that check nothing in ``checked`` inputs are left out.
     """
     from spillscan.judging.rules import checks
 
-    asked = {each.rule.id for each in checks() if {*judged} & {*each.judges}}
+    asked = {each.rule.id for each in checks() if {*checked} & {*each.scopes}}
     notes = []
     for entry in policy.accept:
         used = any(map(entry.covers, findings)) or any(map(entry.covers, gaps))

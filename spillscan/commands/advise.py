@@ -61,25 +61,25 @@ def run(arguments: argparse.Namespace) -> int:
     found = ranked(kept.kernels, names, launches, profile)
     shown = found[: _options.rows_of(arguments)]
     live = fetch.pressures_of(each.worst for each in shown)
-    tree, run_files, asked = tree_here(), _offers.run_files_near(inputs), _offers.Asked.by(arguments, inputs)
+    tree, run_files, invocation = tree_here(), _offers.run_files_near(inputs), _offers.Invocation.by(arguments, inputs)
     sources = {id(each): _offers.source_of(each.worst, run_files) for each in shown}
     wanted = [(each.worst, sources[id(each)]) for each in shown]
     trials = _trying.trials_of(arguments, wanted, launches, policy, build)
-    given = []
+    advised = []
     for each in shown:
         source, trial = sources[id(each)], trials.get(id(each.worst))
         untried = "" if no_step(each.worst, launches.launch_of(each.worst)) else refusal(each.worst, source)
         goal = _offers.goal_of(policy, each.worst, "spill" if each.about == "spills" else "blocks-per-sm")
         made = advice(each, launches, tree, live.get(id(each.worst)), trial, untried, goal)
-        steps = _offers.commands_for(each, source, asked, names, launches, tried=trial is not None)
-        given.append((made, list(steps)))
+        steps = _offers.commands_for(each, source, invocation, names, launches, tried=trial is not None)
+        advised.append((made, list(steps)))
     rest = list(_left_open(kept, launches, names))
     more = len(found) - len(shown)
     _answers.answer(
         forms,
-        text=lambda style: _text(kept, given, rest, more, names, style),
-        json=lambda: _document(kept, given, rest, len(found), names),
-        markdown=lambda: _markdown(kept, given, rest, more, names),
+        text=lambda style: _text(kept, advised, rest, more, names, style),
+        json=lambda: _document(kept, advised, rest, len(found), names),
+        markdown=lambda: _markdown(kept, advised, rest, more, names),
     )
     _issues.report_issues(build.issues)
     return 0
@@ -94,15 +94,15 @@ class _Launches:
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """Launch of a kernel; ``None`` if unknown."""
-        given = self._policy.launch_of(kernel)
+        launch = self._policy.launch_of(kernel)
         seen = self._seen.get(id(kernel))
-        return settled(kernel, seen) if seen is not None and (given is None or given.source == "bounds") else given
+        return settled(kernel, seen) if seen is not None and (launch is None or launch.source == "bounds") else launch
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
 
-Given = Sequence[tuple[Advice, Sequence[str]]]
+Advised = Sequence[tuple[Advice, Sequence[str]]]
 """Advice on each family, and the next commands."""
 
 
@@ -121,15 +121,15 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
         yield f"limiter unknown for {unlaunched:,} of {count(len(entries), 'kernel')}; set --launch 'GLOB=THREADS'"
 
 
-def _head(build: Build, given: Given) -> str:
+def _head(build: Build, advised: Advised) -> str:
     first = summary(build).splitlines()[0]
-    return f"{count(len(given), 'family', 'families')} to fix; {first}" if given else f"nothing to fix; {first}"
+    return f"{count(len(advised), 'family', 'families')} to fix; {first}" if advised else f"nothing to fix; {first}"
 
 
-def _text(build: Build, given: Given, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    yield from (paint(line, BOLD, style) for line in hung([_head(build, given)], style))
+def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
+    yield from (paint(line, BOLD, style) for line in hung([_head(build, advised)], style))
     about = None
-    for number, (made, steps) in enumerate(given, 1):
+    for number, (made, steps) in enumerate(advised, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
             yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
         about = made.ranked.about
@@ -148,9 +148,9 @@ def _text(build: Build, given: Given, rest: Sequence[str], more: int, names: Nam
     yield from (["", *rest] if rest else [])
 
 
-def _markdown(build: Build, given: Given, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    yield f"**spillscan** {words(_head(build, given))}"
-    for number, (made, steps) in enumerate(given, 1):
+def _markdown(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
+    yield f"**spillscan** {words(_head(build, advised))}"
+    for number, (made, steps) in enumerate(advised, 1):
         yield ""
         yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"
         yield from (f"   - {heading}: {code(text, 2000)}" for heading, text in facts(made, steps))
@@ -160,7 +160,7 @@ def _markdown(build: Build, given: Given, rest: Sequence[str], more: int, names:
         yield from ("", words(line))
 
 
-def _document(build: Build, given: Given, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
+def _document(build: Build, advised: Advised, rest: Sequence[str], total: int, names: Names) -> dict[str, Any]:
     return {
         "version": 1,
         "families": total,
@@ -189,7 +189,7 @@ def _document(build: Build, given: Given, rest: Sequence[str], total: int, names
                 "fixes": fix_data(made.fixes),
                 "commands": list(steps),
             }
-            for made, steps in given
+            for made, steps in advised
         ],
         "unknown": list(rest),
     }

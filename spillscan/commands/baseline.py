@@ -13,7 +13,7 @@ from spillscan.judging.baseline.file import Baseline, text_of
 from spillscan.judging.baseline.recording import Recording, record
 from spillscan.judging.baseline.recording import prune as pruned
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules import check, judged
+from spillscan.judging.rules import check, needed
 from spillscan.judging.verdict import gaps_of, verdict
 from spillscan.model import Build, Gap
 from spillscan.output.files import Target
@@ -97,8 +97,8 @@ def _policy_and_path(arguments: argparse.Namespace) -> tuple[Policy, str]:
 
 def _whole(everything: Build, arguments: argparse.Namespace, policy: Policy, more: Iterable[Gap] = ()) -> Build:
     """The selected part of a build; raises if the build is incomplete. ``more``: further gaps."""
-    needed = judged((terms for terms, _ in policy.by_terms(everything.kernels)), "build", policy.fail_on)
-    gaps = [*gaps_of(everything, (), needed, policy), *more]
+    needs = needed((terms for terms, _ in policy.by_terms(everything.kernels)), "build", policy.fail_on)
+    gaps = [*gaps_of(everything, (), needs, policy), *more]
     _issues.conclude(verdict((), gaps, policy), everything.issues)
     return Selection(arguments.arch, (), arguments.launch).of(everything.named)
 

@@ -13,7 +13,7 @@ from spillscan.commands import _baseline, _footer, _inputs, _issues, _options, _
 from spillscan.commands._selection import Selection
 from spillscan.judging.rules import check
 from spillscan.judging.verdict import gaps_of, verdict
-from spillscan.model import Judged
+from spillscan.model import Scope
 from spillscan.output.terminal import complain
 from spillscan.reports import render
 from spillscan.reports.report import Report
@@ -46,14 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     read = _inputs.scan(inputs)
     everything = _policy.with_rot(read, policy)
     build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
-    judgement = check(build, policy)
-    result = gate.judge(judgement.findings, build, everything, undecided=judgement.undecided)
-    undecided = (*judgement.undecided, *result.undecided)
-    gaps = [*gaps_of(everything, undecided, gate.needs(judgement.terms), policy), *gate.gaps(result)]
+    outcome = check(build, policy)
+    result = gate.apply(outcome.findings, build, everything, undecided=outcome.undecided)
+    undecided = (*outcome.undecided, *result.undecided)
+    gaps = [*gaps_of(everything, undecided, gate.needs(outcome.terms), policy), *gate.gaps(result)]
     found = verdict(result.open, gaps, policy)
     if not (arguments.arch or arguments.kernel):
-        judged: tuple[Judged, ...] = ("build",) if gate.baseline is None else ("build", "change")
-        notes = _policy.unused_accepts(policy, result.findings, gaps, judged)
+        scopes: tuple[Scope, ...] = ("build",) if gate.baseline is None else ("build", "change")
+        notes = _policy.unused_accepts(policy, result.findings, gaps, scopes)
         notes += _policy.unused_renames(policy, result.renamed)
         build, everything = (replace(each, issues=(*each.issues, *notes)) for each in (build, everything))
     report = Report(
@@ -67,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         by=arguments.by,
     )
     report = gate.report(report, result)
-    if found.status and _options.shows_ways(arguments):
+    if found.status and _options.shows_next_steps(arguments):
         from spillscan.commands import _offers
 
-        report = _offers.with_ways(report, _offers.Asked.by(arguments, inputs), policy)
+        report = _offers.with_next_steps(report, _offers.Invocation.by(arguments, inputs), policy)
     accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
     report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, result.findings)))
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)

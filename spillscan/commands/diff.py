@@ -17,7 +17,7 @@ from spillscan.judging.compare.matrix import matrix
 from spillscan.judging.compare.missing_kernels import missing_kernels, nothing_in_common
 from spillscan.judging.compare.pairing import Comparison, comparison
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules import check_changes, judged
+from spillscan.judging.rules import check_changes, needed
 from spillscan.judging.rules.code import OTHER
 from spillscan.judging.verdict import Verdict, gaps_of, gaps_of_input, verdict
 from spillscan.model import Build
@@ -100,12 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, found = _report(kept, builds, arguments, policy, gate)
-    if found.status and report.fail_on != "never" and _options.shows_ways(arguments):
+    if found.status and report.fail_on != "never" and _options.shows_next_steps(arguments):
         from spillscan.commands import _offers
 
         to_compare = () if "code-text" in arguments.also else arguments.inputs
-        asked = _offers.Asked.by(arguments, arguments.inputs[-1:], to_compare)
-        report = _offers.with_ways(report, asked, policy)
+        invocation = _offers.Invocation.by(arguments, arguments.inputs[-1:], to_compare)
+        report = _offers.with_next_steps(report, invocation, policy)
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     if report.fail_on == "never":
@@ -177,10 +177,10 @@ def _report(
     if every:
         found, code = _with_code(found, text="code-text" in arguments.also)
     judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
-    result = gate.judge(judgement.findings, head, builds[-1], of_changes=True)
+    result = gate.apply(judgement.findings, head, builds[-1], of_changes=True)
     if not (arguments.arch or arguments.kernel):
         head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
-    needs = judged((terms for terms, _ in policy.by_terms((*base.kernels, *head.kernels))), "change", policy.fail_on)
+    needs = needed((terms for terms, _ in policy.by_terms((*base.kernels, *head.kernels))), "change", policy.fail_on)
     gaps = [
         *gate.gaps(result),
         *gaps_of_input(builds[0], needs, strict=policy.strict),

@@ -70,7 +70,7 @@ _SUBJECTS = {"build": "builds", "change": "changes between builds"}
 
 def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     """Text about ``rule``, for a terminal."""
-    subjects = " and ".join(_SUBJECTS[judged] for each in checks() if each.rule == rule for judged in each.judges)
+    subjects = " and ".join(_SUBJECTS[scope] for each in checks() if each.rule == rule for scope in each.scopes)
     yield from _explained(rule.id, about, f"{rule.severities}; checks {subjects}")
     yield ""
     yield "How to suppress it or change its severity in spillscan.yaml"

@@ -24,7 +24,7 @@ from spillscan.naming import Names
 from spillscan.occupancy import data, text
 from spillscan.occupancy.bounds import register_limit
 from spillscan.occupancy.data import summary_data
-from spillscan.occupancy.devices import Device, Gpu, is_device, judged_on, resolve
+from spillscan.occupancy.devices import Device, Gpu, applicable_devices, is_device, resolve
 from spillscan.occupancy.formula import check, resident
 from spillscan.occupancy.headroom import headroom, next_block
 from spillscan.occupancy.model import CACHING, LABELS, PREFERENCES, Configuration
@@ -259,7 +259,7 @@ def _summaries(kernel: Kernel, policy: Policy) -> Iterator[tuple[str | None, Sum
     """(device, summary) for each device of the policy that runs the kernel; without devices, for the kernel's own
     arch."""
     arch = kernel.key.arch
-    for device in judged_on(arch, policy.devices) or (arch,):
+    for device in applicable_devices(arch, policy.devices) or (arch,):
         yield device, summarise(kernel.usage, device, policy.launch_of(kernel))
 
 

@@ -117,8 +117,8 @@ def verdict(
     )
 
 
-def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidden], policy: Policy) -> Iterator[Gap]:
-    """Gaps of ``build`` that may hide what is ``judged``: its size, its issues, and undecided rules."""
+def gaps_of(build: Build, undecided: Iterable[Undecided], needed: frozenset[Hidden], policy: Policy) -> Iterator[Gap]:
+    """Gaps of ``build`` that may hide what is ``needed``: its size, its issues, and undecided rules."""
     if build.kernels and policy.values.expect_kernels is not None:
         kernels = sum(kernel.role != "function" for kernel in build.kernels)
         if kernels < policy.values.expect_kernels:
@@ -128,7 +128,7 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
         from spillscan.builds import coverage
 
         yield from coverage.gaps(coverage.of_build(build), policy.require_archs)
-    yield from gaps_of_input(build, judged, strict=policy.strict)
+    yield from gaps_of_input(build, needed, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
@@ -136,18 +136,18 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], judged: frozenset[Hidd
             yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
 
 
-def gaps_of_input(build: Build, judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
+def gaps_of_input(build: Build, needed: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
     """Gaps of the inputs of ``build``; ``strict``: everything that was not understood counts."""
-    yield from gaps_of_issues(build.issues, judged, strict=strict)
+    yield from gaps_of_issues(build.issues, needed, strict=strict)
     if not build.kernels:  # after the issues, which tell the cause
         yield Gap(code="no-kernel", message="the input contains no kernel", hides=("kernels",))
 
 
-def gaps_of_issues(issues: Iterable[Issue], judged: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
-    """Issues that may hide what is ``judged``; ``strict``: everything that was not understood counts."""
+def gaps_of_issues(issues: Iterable[Issue], needed: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
+    """Issues that may hide what is ``needed``; ``strict``: everything that was not understood counts."""
     for issue in issues:
         counts = strict and issue.severity != "note"
-        if counts or "kernels" in issue.hidden or not judged.isdisjoint(issue.hidden):
+        if counts or "kernels" in issue.hidden or not needed.isdisjoint(issue.hidden):
             yield Gap(code=issue.code, message=issue.message, hides=issue.hidden, origin=issue.origin)
 
 

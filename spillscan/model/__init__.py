@@ -17,10 +17,10 @@ from spillscan.model.findings import (
     EvidenceKind,
     Finding,
     Gap,
-    Judged,
     Level,
     Limit,
     Rule,
+    Scope,
     at_least,
 )
 from spillscan.model.gaps import Hidden, Issue
@@ -56,7 +56,6 @@ __all__ = [
     "Gap",
     "Hidden",
     "Issue",
-    "Judged",
     "Kernel",
     "KernelKey",
     "Launch",
@@ -69,6 +68,7 @@ __all__ = [
     "Reading",
     "Role",
     "Rule",
+    "Scope",
     "Severity",
     "Sidecar",
     "Stats",

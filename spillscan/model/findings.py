@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
 BaselineState = Literal["new", "worse", "known", "better", "suppressed"]
-Judged = Literal["build", "change"]
+Scope = Literal["build", "change"]
 Level = Literal["error", "warning", "note", "off"]
 """Severity that a policy may set for a rule; ``off``: it finds nothing."""
 
@@ -226,7 +226,7 @@ class Limit(Struct, frozen=True):
 
     name: str
     """Name of the key: ``max_registers``."""
-    judges: Judged
+    scope: Scope
     """Whether it limits a build or a change."""
     default: int | None = None
     """Its value if the policy does not set it; ``None``: no limit."""

@@ -63,7 +63,7 @@ def cost(size: int, depth: int | None) -> int:
     return size * factor
 
 
-class WeighedLine(Struct, frozen=True, kw_only=True):
+class CostLine(Struct, frozen=True, kw_only=True):
     """Local-memory accesses of one class from one source line."""
 
     kind: AccessClass
@@ -186,7 +186,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
     """Accesses in address order; empty for a snapshot."""
     kept: tuple[tuple[Group, int], ...] | None = None
     """Number of accesses in each group, as kept by a snapshot; ``None`` if the code was read."""
-    kept_lines: tuple[WeighedLine, ...] = ()
+    kept_lines: tuple[CostLine, ...] = ()
     """Source lines of the accesses, as kept by a snapshot."""
     evidence: Evidence = "none"
     """Evidence for the classes."""
@@ -290,7 +290,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         return dict(sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0], reverse=True))
 
     @cached_property
-    def lines(self) -> tuple[WeighedLine, ...]:
+    def lines(self) -> tuple[CostLine, ...]:
         """Source lines of the accesses, the costliest first, at most a hundred; empty without line information."""
         if self.kept is not None:
             return self.kept_lines
@@ -304,7 +304,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         for (kind, source), group in found.items():
             line_cost = sum(cost(access.bytes, access.depth) for access in group)
             lines.append(
-                WeighedLine(
+                CostLine(
                     kind=kind,
                     source=source,
                     accesses=len(group),

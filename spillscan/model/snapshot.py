@@ -13,7 +13,7 @@ import msgspec
 
 from spillscan.model import Advisory, Confidence, Hidden, Launch, LaunchBounds, Origin, Role, Severity
 from spillscan.model.code import CodeText, LivePeak, Maker, PortableCode, WarpRole
-from spillscan.model.local import AccessClass, Evidence, FlowKind, Traffic, WeighedLine
+from spillscan.model.local import AccessClass, CostLine, Evidence, FlowKind, Traffic
 from spillscan.model.usage import NUMBERS
 
 SCHEMA_VERSION = 1
@@ -117,7 +117,7 @@ class SassJson(LocalJson, gc=False):
     """peak of live general registers (nvdisasm -plr, scan --with live)"""
     origin: Origin | None
     maker: Maker | None = None
-    lines: tuple[WeighedLine, ...] = ()
+    lines: tuple[CostLine, ...] = ()
     """source lines of accesses to local memory, the costliest first, at most a hundred; the cost is bytes × 10 per
     enclosing loop; empty without line information
     """

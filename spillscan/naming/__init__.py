@@ -7,7 +7,7 @@ checkout, toolkit and the list of archs built.
 
 ``names`` shortens names to a width and keeps them distinct. ``symbol`` has the lexical grammar of mangled names and
 replaces their volatile parts; the result is still a mangled name. ``pairs`` joins the kernels of two builds by keys,
-from certain to less certain. ``namesakes`` aligns several kernels of one key by equal code and metrics. ``renames``
+from certain to less certain. ``same_named`` aligns several kernels of one key by equal code and metrics. ``renames``
 pairs the rest by substitutions in their names.
 """
 

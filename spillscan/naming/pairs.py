@@ -1,7 +1,7 @@
 """Pair the kernels of two builds.
 
 The steps go from certain to less certain; a kernel paired by one step is not seen by the next. Each step joins kernels
-with equal keys, so it costs two dictionaries. Several kernels of one key are aligned by ``namesakes.py``. Kernels that
+with equal keys, so it costs two dictionaries. Several kernels of one key are aligned by ``same_named.py``. Kernels that
 no step pairs may have been renamed (``renames.py``).
 """
 
@@ -15,18 +15,18 @@ from typing import NamedTuple
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
 from spillscan.naming.libraries import by_library
-from spillscan.naming.namesakes import (
+from spillscan.naming.renames import Match, Renames, renames, stated_renames
+from spillscan.naming.same_named import (
     Key,
     Pairs,
     aligned,
     but,
-    by_figures,
+    by_metrics,
     code,
     configuration,
     grouped,
     same_code,
 )
-from spillscan.naming.renames import Match, Renames, renames, stated_renames
 from spillscan.naming.symbol import canonical, source_file
 
 _COPY = re.compile(r"#\d+\Z")
@@ -210,7 +210,7 @@ def _without_candidates(
         rest, waiting = but(mine, same), grouped(but(others, same), configuration)
         if not same or any(kernel.configuration for kernel in rest):
             for chosen, group in grouped(rest, configuration).items():
-                same += by_figures(group, waiting.get(chosen, []))
+                same += by_metrics(group, waiting.get(chosen, []))
         pairs += same
         alone[0].extend(but(mine, same))
         alone[1].extend(but(others, same))

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from spillscan.model import Evidence, Kernel
 from spillscan.model.symbols import UNNAMED, Demangled, Function, arch_family, demangle, spellings
-from spillscan.naming.namesakes import but, digest, grouped, template
+from spillscan.naming.same_named import but, digest, grouped, template
 from spillscan.naming.symbol import canonical
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")

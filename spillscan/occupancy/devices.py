@@ -170,7 +170,7 @@ class Device(Multiprocessor, frozen=True, kw_only=True, dict=True, forbid_unknow
         return self.virtual_resources_per_sm or 0
 
     @cached_property
-    def held_to_61(self) -> bool:
+    def fits_as_6_1(self) -> bool:
         """Whether launches that do not fit 6.1 do not fit it either, as on 6.0."""
         return self.version == (6, 0)
 
@@ -342,7 +342,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
 # ---- devices that run code for an arch ------------------------------------------------------------------------------
 
 
-def judged_on(arch: str | None, devices: Sequence[str]) -> tuple[str | None, ...]:
+def applicable_devices(arch: str | None, devices: Sequence[str]) -> tuple[str | None, ...]:
     """Devices among ``devices`` that run code for ``arch``; the arch itself without devices, or if it is unknown."""
     if not devices or arch is None:
         return (arch,)

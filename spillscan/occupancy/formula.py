@@ -109,7 +109,7 @@ def _register_limit(configuration: Configuration) -> tuple[int | None, GlobalCac
     device = configuration.device
     caching = configuration.global_caching if device.partitioned_global_caching else "off"
     found, caching = _in_partitions(configuration, device.sub_partitions, caching)
-    if device.held_to_61 and _in_partitions(configuration, 4, caching)[0] == 0:
+    if device.fits_as_6_1 and _in_partitions(configuration, 4, caching)[0] == 0:
         return 0, caching
     return found, caching
 

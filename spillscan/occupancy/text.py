@@ -110,9 +110,9 @@ def _limits(occupancy: Occupancy) -> list[str]:
     for name, limit in occupancy.limits.items():
         if limit is None and name in ("barriers", "virtual_resources"):
             continue
-        binds = "  <- limiter" if name in occupancy.limiters else ""
+        mark = "  <- limiter" if name in occupancy.limiters else ""
         taken, whole = takes[name]
-        rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + binds))
+        rows.append((LABELS[name], "-" if limit is None else str(limit), taken, whole + mark))
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
     return [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in rows]
 

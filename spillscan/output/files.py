@@ -89,7 +89,7 @@ def hold(descriptor: int, *, wait: bool = False) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_held(path: str) -> bool | None:
+def is_locked(path: str) -> bool | None:
     """Whether the process that writes the draft ``path`` lives; ``None`` if unknown."""
     try:
         import fcntl
@@ -108,7 +108,7 @@ def sweep(folder: str, is_draft: Callable[[str], bool], older_than_seconds: floa
     with suppress(OSError):
         names = filter(is_draft, os.listdir(folder or os.curdir))
         for path in [os.path.join(folder, name) for name in names]:
-            if time.time() - os.stat(path).st_mtime >= older_than_seconds and is_held(path) is False:
+            if time.time() - os.stat(path).st_mtime >= older_than_seconds and is_locked(path) is False:
                 os.unlink(path)
 
 

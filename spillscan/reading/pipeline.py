@@ -268,5 +268,5 @@ def still_portable(modules: Sequence[PortableCode], kernels: Iterable[Kernel]) -
             symbols.update(dict.fromkeys(symbol for symbol in module.kernels or () if symbol not in compiled))
     for name, symbols in alone.items():
         if symbols:
-            stand = count(len(symbols), "kernel exists", "kernels exist")
-            yield _issue("ptx-only", f"{stand} only as PTX: {next(iter(symbols))} …", name)
+            number = count(len(symbols), "kernel exists", "kernels exist")
+            yield _issue("ptx-only", f"{number} only as PTX: {next(iter(symbols))} …", name)

@@ -35,7 +35,7 @@ _COUNTED = ("registers", "resident_blocks")
 """Metrics without a meaningful sum."""
 _FOOTPRINT = "footprint_bytes"
 _COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
-_FIGURES = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
+_METRICS_TEXT = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
 """Start of a finding's message that repeats a row of the table."""
 
 
@@ -161,7 +161,7 @@ def entries(report: Report) -> list[Entry]:
         if not alone or id(change.kernel) in severe:
             alike[_alike(change)].append(change)
     found_entries = [
-        Entry(each, _figures(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
+        Entry(each, _metrics(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
         for each in alike.values()
     ]
     if report.sort is not None:
@@ -183,7 +183,7 @@ def _alike(change: Change) -> object:
     effects = [effect for effect in change.effects if effect.blocks]
     residency = tuple((_blocks(each, named=len(effects) > 1 or each.gpu is None), _limiters(each)) for each in effects)
     moved = change.before is not None and change.before.key.arch != kernel.key.arch and kernel.key.arch
-    return (kernel.named_by, before, kernel.key.unit, change.state, _figures(change), about, residency, moved,
+    return (kernel.named_by, before, kernel.key.unit, change.state, _metrics(change), about, residency, moved,
             change.evidence, change.appeared, change.vanished)  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def _title(family: Sequence[Entry], report: Report) -> str:
             for change in changes
             if change.before is not None and change.after is not None
         ]
-        moved, total = _arrows(*(sum(way * delta > 0 for delta in deltas) for way in (1, -1))), sum(deltas)
+        moved, total = _arrows(*(sum(sign * delta > 0 for delta in deltas) for sign in (1, -1))), sum(deltas)
         by = f" {size(total, '+')}" if noun == "spills" and total else ""
         parts.append(f"{noun} {moved}{by}" if moved else "")
     parts += [f"{number:,} {state}" for state, number in Counter(change.state for change in changes).items()]
@@ -239,7 +239,7 @@ def _title(family: Sequence[Entry], report: Report) -> str:
 
 def _arrows(rose: int, fell: int) -> str:
     """``20↑ 4↓``: how many rose and how many fell."""
-    return " ".join(f"{number:,}{way}" for way, number in (("↑", rose), ("↓", fell)) if number)
+    return " ".join(f"{number:,}{arrow}" for arrow, number in (("↑", rose), ("↓", fell)) if number)
 
 
 def _finding_lines(entry: Entry, report: Report) -> Iterator[Line]:
@@ -252,7 +252,7 @@ def _finding_lines(entry: Entry, report: Report) -> Iterator[Line]:
         state = f", {first.baseline_state}" if first.baseline_state else ""
         places = list(dict.fromkeys(words.place_text(finding, report) for finding in several))
         more = f" (+{len(places) - 1})" if len(places) > 1 else ""
-        text = _FIGURES.sub("", words.message_of(first))
+        text = _METRICS_TEXT.sub("", words.message_of(first))
         yield Line(f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}", _COLORS[severity])
 
 
@@ -269,7 +269,7 @@ def delta_text(delta: Delta) -> str:
     return f"{text} ({size(grown, '+') if large else f'{grown:+,}' if grown else 0})"
 
 
-def held_by(entry: Entry, report: Report) -> str:
+def origin_of(entry: Entry, report: Report) -> str:
     """Library, source or unit of a kernel whose name is not unique, or the number of files; else empty."""
     found = {report.copies.get(id(change.kernel), "") for change in entry.changes}
     return next(iter(found)) if len(found) == 1 else count(len(found), "file")
@@ -279,7 +279,7 @@ def _rows(entry: Entry, name: str, report: Report) -> Iterator[ChangeRow]:
     """Rows for one entry."""
     change = entry.change
     kernel = change.kernel
-    archs, place = archs_of(entry), printable(held_by(entry, report), words.LONGEST_NAME)
+    archs, place = archs_of(entry), printable(origin_of(entry, report), words.LONGEST_NAME)
     if change.state in ("added", "removed"):
         spills = change.state == "added" and any(kernel.spills or ())
         about = brief(kernel) + (f", in {place}" if place else "")
@@ -319,7 +319,7 @@ def _remarks(change: Change) -> list[tuple[str, str, str]]:
     return found
 
 
-def _figures(change: Change) -> tuple[Delta, ...]:
+def _metrics(change: Change) -> tuple[Delta, ...]:
     """Metrics of a change that the table shows."""
     return _shown_metrics(change.metrics, change.unknown)
 
@@ -365,9 +365,9 @@ def _blocks(effect: Effect, named: bool) -> str:
 
 def _limiters(effect: Effect) -> str:
     before, after = map(limited_by, effect.limiters)
-    binding = after if before == after else f"{before} → {after}"
+    limiter = after if before == after else f"{before} → {after}"
     dynamic = f", {effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
-    return f"{binding} ({effect.threads_per_block}{dynamic})"
+    return f"{limiter} ({effect.threads_per_block}{dynamic})"
 
 
 def _total_rows(report: Report) -> Iterator[ChangeRow]:

@@ -23,7 +23,7 @@ from spillscan.reports.words import (
     lines_of,
     message_of,
     severities,
-    way_facts,
+    step_facts,
 )
 
 _LEAST_TEXT = 40
@@ -38,12 +38,12 @@ def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> 
     many = style.rows is not None and len(findings) > style.rows
     groups = alike(findings, report) if many or report.by else [[finding] for finding in findings]
     shown = groups[: style.rows]
-    ways = {id(way.finding): way for way in report.details.ways}
+    steps = {id(step.finding): step for step in report.details.steps}
     for group in shown:
         yield _finding_line(group, report, style)
-        way = ways.get(id(group[0]))
+        step = steps.get(id(group[0]))
         lines = lines_of(group[0], report)
-        yield from block([*([("lines", lines)] if lines else []), *(way_facts(way) if way else ())], style)
+        yield from block([*([("lines", lines)] if lines else []), *(step_facts(step) if step else ())], style)
     yield from fold(len(findings) - sum(map(len, shown)), style)
 
 
@@ -101,10 +101,10 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
     """Findings of a diff that its table does not show, next steps, gaps, and the number of findings."""
     yield from finding_lines(listed, report, style)
     shown = set(map(id, listed)) if style.rows is None or len(listed) <= style.rows else set()
-    for way in report.details.ways:
-        if id(way.finding) not in shown:
-            yield paint(label_of(way.kernel, report.names), BOLD, style)
-            yield from block(way_facts(way), style)
+    for step in report.details.steps:
+        if id(step.finding) not in shown:
+            yield paint(label_of(step.kernel, report.names), BOLD, style)
+            yield from block(step_facts(step), style)
     yield from baseline_line(report)
     yield from incomplete_lines(report, style)
     findings = report.open_findings

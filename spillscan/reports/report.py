@@ -32,11 +32,11 @@ FIRST = 8
 EXPLAINED = 20
 """Changes whose growth a report explains."""
 _GROWTH = frozenset({"registers", "spill_store_bytes", "spill_load_bytes", "spill_bytes"})
-JUDGED: tuple[Kind, ...] = ("check", "diff")
+GATE_KINDS: tuple[Kind, ...] = ("check", "diff")
 """Commands that have findings; ``scan`` checks nothing."""
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class NextStep(Struct, frozen=True, kw_only=True):
     """Next step for the findings of one family."""
 
     finding: Finding
@@ -69,7 +69,7 @@ class Details(Struct, frozen=True, kw_only=True):
     """Lines of source files, by the file's name in the debug information."""
     texts: Mapping[int, CodeText] = field(default_factory=dict)
     """The code of kernels that are shown in detail, by the ``id`` of the kernel."""
-    ways: Sequence[Way] = ()
+    steps: Sequence[NextStep] = ()
     """Next steps for the findings; empty if nothing fails, or they are not wanted."""
     accept: Sequence[str] = ()
     """Command that accepts what fails."""

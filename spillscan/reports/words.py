@@ -23,7 +23,7 @@ from spillscan.naming.libraries import library_of
 from spillscan.output.nouns import between, count, listed, size
 from spillscan.output.safe import printable
 from spillscan.reports.groups import none_spills, shared_label
-from spillscan.reports.report import Report, Way
+from spillscan.reports.report import NextStep, Report
 
 LONGEST_NAME, LONGEST_ARCH, LONGEST_MESSAGE = 120, 24, 600
 """Characters of a kernel's name, an arch and a finding's message in reports for people."""
@@ -219,17 +219,17 @@ def not_checked_lines(report: Report) -> Iterator[str]:
     yield from (f"not checked: {each}" for each in report.details.not_checked)
 
 
-def way_facts(way: Way) -> Iterator[tuple[str, str]]:
+def step_facts(step: NextStep) -> Iterator[tuple[str, str]]:
     """(heading, text) of a family's next step; a command is never cut, so that it can be pasted."""
-    for heading, text in way.lines:
+    for heading, text in step.lines:
         yield heading, printable(text, None if heading == "next" else LONGEST_MESSAGE)
 
 
-def way_markdown(way: Way, but: str = "") -> Iterator[str]:
+def step_markdown(step: NextStep, but: str = "") -> Iterator[str]:
     """Next step in Markdown, with the command as code and without the text ``but``."""
     from spillscan.output import markdown  # not for text
 
-    for heading, text in way_facts(way):
+    for heading, text in step_facts(step):
         if text != but:
             yield f"{heading}: {markdown.code(text, len(text)) if heading == 'next' else markdown.words(text)}"
 

@@ -16,7 +16,7 @@ from spillscan.builds.record import read
 from spillscan.cli import main
 from spillscan.judging.places import Tree
 from spillscan.model.code import SassStats
-from spillscan.model.local import Group, LocalTraffic, SourceLine, WeighedLine
+from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap
 from tests.builds.made import call, run_file
@@ -27,7 +27,7 @@ from tests.reporting import kernel
 
 def test_lines_come_with_what_was_inlined() -> None:
     inner = SourceLine(file="/lib/math.cuh", line=9, inlined_at=SourceLine(file="src/gemm.cu", line=50))
-    line = WeighedLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
+    line = CostLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
     group = Group("spill", True, 8, 1, False)
     stats = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), local=LocalTraffic(kept=((group, 1),)))
     found = kernel("k", 8, sass=replace(stats, local=replace(stats.local, kept_lines=(line,))))

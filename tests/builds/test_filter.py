@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lark.exceptions import UnexpectedInput
 
-from spillscan.builds.launcher import FIGURES
+from spillscan.builds.launcher import REPORT
 from spillscan.reading import grammar
 from tests.conftest import FIXTURES, read_text
 
@@ -18,7 +18,7 @@ LOGS = sorted(
 
 
 def passed(data: bytes) -> bytes:
-    return FIGURES.sub(b"", data)
+    return REPORT.sub(b"", data)
 
 
 def is_figures(line: str) -> bool:

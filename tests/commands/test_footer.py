@@ -18,7 +18,7 @@ from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
 from spillscan.model import Build, Kernel, KernelKey, Usage
 from spillscan.model.code import SassStats
-from spillscan.model.local import Group, LocalTraffic, SourceLine, WeighedLine
+from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine
 from tests.conftest import FIXTURES, run, sized
 
 HEAD = FIXTURES / "demo" / "head.log"
@@ -92,9 +92,7 @@ def kernel(**facts: Any) -> Kernel:
 def read(line: int = 0) -> SassStats:
     """Machine code whose spills have a source line, or none."""
     source = SourceLine(file="k.cu", line=line)
-    lines = (
-        (WeighedLine(kind="spill", source=source, accesses=2, bytes=8, depth=0, weight=8, share=1.0),) if line else ()
-    )
+    lines = (CostLine(kind="spill", source=source, accesses=2, bytes=8, depth=0, weight=8, share=1.0),) if line else ()
     local = LocalTraffic(kept=((Group("spill", True, 4, 0, False), 2),), kept_lines=lines, evidence="annotation")
     return SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 2),), local=local)
 

@@ -24,9 +24,9 @@ def policy(*accepted: str, fail_on: str = "error", **options: str) -> Policy:
 
 
 def gaps(build: Build, held: Policy) -> list[Gap]:
-    judgement = rules.check(build, held)
-    needs = rules.judged(judgement.terms, "build", held.fail_on)
-    return list(gaps_of(build, judgement.undecided, needs, held))
+    outcome = rules.check(build, held)
+    needs = rules.needed(outcome.terms, "build", held.fail_on)
+    return list(gaps_of(build, outcome.undecided, needs, held))
 
 
 def test_archs_that_the_policy_names_are_to_be_served() -> None:

@@ -91,14 +91,19 @@ def older_is_read(graph: Graph, rows: Sequence[Row], words: NDArray[np.int64], r
             if executed:
                 facts = [None if marks.written >> FIRST_BIT["P"] + p & 1 else fact for p, fact in enumerate(facts)]
             if at + 1 < graph.ends[block[at]]:
-                ways = [at + 1]
+                successors = [at + 1]
             elif low & 0xFFF == _EXIT and executed:
-                ways = []
+                successors = []
             else:
-                ways = [graph.begins[way] for way in graph.ways[block[at]]]
-                if low & 0xFFF == _BRANCH and high >> 23 & 15 == _ALWAYS and len(ways) == 2 and at + 1 in ways:
-                    ways = [way for way in ways if (way != at + 1) == executed]
-            work += [(way, tuple(facts)) for way in ways]
+                successors = [graph.begins[successor] for successor in graph.successors[block[at]]]
+                if (
+                    low & 0xFFF == _BRANCH
+                    and high >> 23 & 15 == _ALWAYS
+                    and len(successors) == 2
+                    and at + 1 in successors
+                ):
+                    successors = [successor for successor in successors if (successor != at + 1) == executed]
+            work += [(successor, tuple(facts)) for successor in successors]
     return False
 
 

@@ -89,7 +89,7 @@ def _kernel(kernel: Kernel) -> list[Any]:
     key, sass = kernel.key, kernel.sass
     return [
         *(key.symbol, key.arch, key.unit, kernel.role, kernel.confidence, kernel.final),
-        *(record(kernel)[name] for name in reference.FIGURES),
+        *(record(kernel)[name] for name in reference.METRICS),
         [advisory.kind for advisory in kernel.advisories],
         None if sass is None else sass.instructions,
         digest(text(kernel_json(kernel))),

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = Plan(
         builds={arguments.label: arguments.inputs},
         into=place_of(arguments),
-        meta=_meta(arguments),
+        meta=_metadata(arguments),
         selection=_selection(arguments.exclude),
         processes=arguments.jobs if isinstance(arguments.jobs, int) else None,
         scheduler=arguments.jobs if isinstance(arguments.jobs, str) else None,
@@ -107,7 +107,7 @@ class _Files:
         self._progress.reach(self._bytes, f"{self._done:,} of {count(self._all, 'file')}")
 
 
-def _meta(arguments: argparse.Namespace) -> dict[str, str]:
+def _metadata(arguments: argparse.Namespace) -> dict[str, str]:
     """Metadata to store with the build; hash and date, too, if git knows its commit."""
     given: dict[str, str] = {}
     for text in arguments.meta:

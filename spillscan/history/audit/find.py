@@ -50,7 +50,7 @@ class Selection:
         return ""
 
 
-class Found(NamedTuple):
+class FileName(NamedTuple):
     """One name of a file."""
 
     path: str
@@ -80,7 +80,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     items: dict[str, Item] = {}
     tops: dict[str, str] = {}
     left: list[FileOutcome] = []
-    files: list[Found] = []
+    files: list[FileName] = []
 
     def skip(uri: str, reason: str) -> None:
         left.append(FileOutcome(label=label, uri=uri, state="skipped", reason=reason))
@@ -100,7 +100,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
                 item = Item(uri=uri, path=each.url, size_bytes=each.size_bytes or 0, store_tag=each.tag)
                 admit(item, each.below, each.size_bytes)
         elif record.is_one(path := given.removeprefix("file://")):
-            files += (_found(each, os.path.basename(each), path) for each in (path, *outputs_of(path)))
+            files += (_file_name(each, os.path.basename(each), path) for each in (path, *outputs_of(path)))
         else:
             files += local_files(path, selection, into)
     seen: set[tuple[int, int]] = set()
@@ -127,7 +127,7 @@ def find(inputs: Sequence[str], label: str, selection: Selection, into: str) -> 
     return list(together), sorted(left, key=lambda outcome: outcome.uri)
 
 
-def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
+def local_files(given: str, selection: Selection, into: str) -> Iterator[FileName]:
     """Files at or below a file, folder or pattern.
 
     Skips hidden folders, links to folders (which may form loops), and ``into``, the dataset's folder. Raises
@@ -136,23 +136,23 @@ def local_files(given: str, selection: Selection, into: str) -> Iterator[Found]:
     if os.path.isdir(given):
         yield from _walk(given, selection, into)
     elif os.path.lexists(given):
-        yield _found(given, os.path.basename(given))
+        yield _file_name(given, os.path.basename(given))
     elif glob.has_magic(given) and (paths := sorted(glob.glob(given, recursive=True))):
         for path in paths:
             if not os.path.isdir(path):
-                yield _found(path, os.path.basename(path))
+                yield _file_name(path, os.path.basename(path))
             elif "**" not in given and not os.path.islink(path):  # ** also matches the folder's files
                 yield from _walk(path, selection, into)
     else:
         raise InputError(f"no such file: {given}", "pass files, folders, patterns or URLs")
 
 
-def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:
-    troubles: list[Found] = []
+def _walk(top: str, selection: Selection, into: str) -> Iterator[FileName]:
+    troubles: list[FileName] = []
 
     def unreadable(error: OSError) -> None:
         name = str(error.filename)
-        troubles.append(Found(name, os.path.relpath(name, top), trouble=f"cannot be read: {error.strerror}"))
+        troubles.append(FileName(name, os.path.relpath(name, top), trouble=f"cannot be read: {error.strerror}"))
 
     for parent, folders, names in os.walk(top, onerror=unreadable):
         below = "" if parent == top else os.path.relpath(parent, top).replace(os.sep, "/") + "/"
@@ -164,18 +164,18 @@ def _walk(top: str, selection: Selection, into: str) -> Iterator[Found]:
             and os.path.realpath(os.path.join(parent, name)) != into
         ]
         for name in names:
-            yield _found(os.path.join(parent, name), below + name, top)
+            yield _file_name(os.path.join(parent, name), below + name, top)
     yield from troubles
 
 
-def _found(path: str, below: str, top: str = "") -> Found:
+def _file_name(path: str, below: str, top: str = "") -> FileName:
     try:
         status = os.stat(path)
     except OSError as error:  # a dangling link, or one to itself
-        return Found(path, below, trouble=f"cannot be opened: {error.strerror}")
+        return FileName(path, below, trouble=f"cannot be opened: {error.strerror}")
     if not stat.S_ISREG(status.st_mode):
-        return Found(path, below, trouble="not a regular file")
-    return Found(path, below, top, status.st_size, (status.st_dev, status.st_ino), os.path.islink(path))
+        return FileName(path, below, trouble="not a regular file")
+    return FileName(path, below, top, status.st_size, (status.st_dev, status.st_ino), os.path.islink(path))
 
 
 def commit_of(revision: str) -> dict[str, str]:

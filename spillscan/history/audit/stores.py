@@ -165,7 +165,7 @@ def fetched(url: str, uri: str) -> Iterator[str]:
     descriptor, path = tempfile.mkstemp(prefix="spillscan-")
     try:
         with os.fdopen(descriptor, "wb") as copy:
-            _asked(lambda: _copy(url, copy), uri)
+            _fetched(lambda: _copy(url, copy), uri)
         yield path
     finally:
         os.unlink(path)
@@ -179,7 +179,7 @@ def beginning(url: str, uri: str, size_bytes: int) -> bytes:
         with found.open(path, "rb", block_size=size_bytes) as file:
             return bytes(file.read(size_bytes))
 
-    return _asked(read, uri)
+    return _fetched(read, uri)
 
 
 def tag(url: str, uri: str) -> str | None:
@@ -190,7 +190,7 @@ def tag(url: str, uri: str) -> str | None:
         found.invalidate_cache()
         return tag_of(found.info(path))
 
-    return _asked(read, uri)
+    return _fetched(read, uri)
 
 
 def _copy(url: str, copy: BinaryIO) -> None:
@@ -206,7 +206,7 @@ def _copy(url: str, copy: BinaryIO) -> None:
         raise OSError(f"{copy.tell():,} of {size:,} bytes received")
 
 
-def _asked(action: Callable[[], T], uri: str) -> T:
+def _fetched(action: Callable[[], T], uri: str) -> T:
     """Result of ``action`` with retries; errors of drivers become :class:`~spillscan.InputError`."""
     try:
         return retried(action)

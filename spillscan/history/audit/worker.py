@@ -66,7 +66,7 @@ class _BatchReader:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._known = _known(batch.run, batch.root, batch.label)
+        self._known = _units_of(batch.run, batch.root, batch.label)
         self._results: list[tuple[Unit, Build | None]] = []
         self._outcomes: list[FileOutcome] = []
         self._kernels = 0
@@ -214,7 +214,7 @@ def _by_input(build: Build, uris: Sequence[str]) -> dict[str, tuple[list[Kernel]
     return parts
 
 
-class _Known(NamedTuple):
+class _Units(NamedTuple):
     """Contents of the dataset when the audit began."""
 
     read: frozenset[tuple[str, str]]
@@ -226,11 +226,11 @@ class _Known(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _known(run: str, root: str, label: str) -> _Known:
+def _units_of(run: str, root: str, label: str) -> _Units:
     from spillscan.history.dataset import seen
 
     units = retried(lambda: seen(root, label))
-    return _Known(
+    return _Units(
         frozenset((unit.uri, unit.content_hash) for unit in units if not unit.failed),
         frozenset((unit.uri, unit.content_hash, unit.failure) for unit in units if unit.failure is not None),
         frozenset((unit.uri, unit.store_tag) for unit in units if unit.store_tag is not None and not unit.failed),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.serialize import text
-from spillscan.naming.namesakes import configuration
 from spillscan.naming.pairs import pair
+from spillscan.naming.same_named import configuration
 from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:

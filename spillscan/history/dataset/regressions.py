@@ -88,7 +88,7 @@ def occurrences(
         every = [each._replace(severity="note") if each.steps[0].worsening > 0 else each for each in every]
     else:
         every = [each for series in found for each in (*_changes(series, metrics), *_events(series))]
-        every = list(_judged(every, policy))
+        every = list(_with_rules(every, policy))
     return sorted(every, key=lambda each: each.order)
 
 
@@ -107,7 +107,7 @@ def _events(series: Series) -> Iterator[Occurrence]:
         yield Occurrence(series, event.state, (), event.last, event.first, event.was)
 
 
-def _judged(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]:
+def _with_rules(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurrence]:
     """The occurrences with the rules that each breaks."""
     changes: dict[int, Change] = {}
     for at, each in enumerate(every):

@@ -17,7 +17,7 @@ from spillscan.model import Build, Issue, Kernel, Launch, LaunchBounds, Origin
 from spillscan.model.metrics import STORED, Metric
 from spillscan.model.serialize import kernel_text, text
 from spillscan.model.usage import NUMBERS
-from spillscan.naming.namesakes import configuration
+from spillscan.naming.same_named import configuration
 from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:

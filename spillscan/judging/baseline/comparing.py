@@ -118,19 +118,19 @@ def compare(
     """
     whole = whole or build
     pairing = Matches(baseline, whole, policy)
-    judged = [_state(each, pairing.matches.get(id(each.kernel)), policy) for each in findings]
+    stated = [_state(each, pairing.matches.get(id(each.kernel)), policy) for each in findings]
     if of_changes:
-        return BaselineResult(findings=_accepted_last(judged))
+        return BaselineResult(findings=_accepted_last(stated))
     matches = [match for kernel in build.kernels if (match := pairing.matches.get(id(kernel)))]
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
-    judged = [each for each in judged if not _is_traded(each, traded, policy)]
+    stated = [each for each in stated if not _is_traded(each, traded, policy)]
     unsure = {id(each.kernel) for each in undecided}
     added = by_identity(each for each in build.kernels if id(each) not in unsure and each.role != "function")
     return BaselineResult(
-        findings=_accepted_last((*judged, *policy.accepted(worse))),
+        findings=_accepted_last((*stated, *policy.accepted(worse))),
         unmatched=(
-            *_lost_findings(matches, judged, policy),
+            *_lost_findings(matches, stated, policy),
             *_lost_kernels(baseline, pairing, own or baseline, whole),
             *(
                 Unmatched(state="unknown", identity=identity, name=name_of(kernels[0]))

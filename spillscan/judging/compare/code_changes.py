@@ -205,7 +205,7 @@ def _hunks(sides: tuple[Code, Code]) -> list[Hunk]:
         for file in {**old, **new}
         for number, *contents in _differing(old.get(file, {}), new.get(file, {}))
     ]
-    return sorted(found, key=lambda each: (-_weight(each), each.place))
+    return sorted(found, key=lambda each: (-_size(each), each.place))
 
 
 def _by_line(code: Code) -> dict[str, dict[int, _Content]]:
@@ -251,5 +251,5 @@ def _names(content: _Content) -> Counter[str]:
     return found
 
 
-def _weight(hunk: Hunk) -> int:
+def _size(hunk: Hunk) -> int:
     return sum(abs(after - before) for _, before, after in hunk.opcodes) + sum(n for _, n in hunk.altered)

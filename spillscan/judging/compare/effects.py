@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.model import Delta, Effect, Kernel, Launch, Usage
 from spillscan.model.symbols import arch_family
-from spillscan.occupancy.devices import Device, Gpu, judged_on, resolve
+from spillscan.occupancy.devices import Device, Gpu, applicable_devices, resolve
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.model import Occupancy
 from spillscan.occupancy.summary import footprint, summarise
@@ -29,7 +29,7 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
         return ()
     launched = _launches(before, after, launches)
     found = []
-    for name in filter(None, judged_on(arch, devices)):
+    for name in filter(None, applicable_devices(arch, devices)):
         try:
             found.append(_effect(before, after, name, launched))
         except UsageError:  # an arch from a log, missing in the table

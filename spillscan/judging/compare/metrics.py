@@ -96,7 +96,7 @@ def record_of(kernel: Kernel) -> tuple[object, ...] | None:
 
 def other_code(before: Kernel, after: Kernel) -> bool:
     """Whether the machine code of two kernels is known to differ, by its digest, else by its content."""
-    from spillscan.naming.namesakes import code, digest
+    from spillscan.naming.same_named import code, digest
 
     for key in (digest, code):
         old, new = key(before), key(after)
@@ -107,7 +107,7 @@ def other_code(before: Kernel, after: Kernel) -> bool:
 
 def same_code(before: Kernel, after: Kernel) -> bool:
     """Whether the machine code of two kernels is the same byte for byte, so that unknown values have not changed."""
-    from spillscan.naming.namesakes import digest
+    from spillscan.naming.same_named import digest
 
     return digest(before) is not None and digest(before) == digest(after)
 

@@ -28,7 +28,7 @@ def _whole(least: int, most: int = LARGEST) -> Meta:
     return Meta(ge=least, le=most, title=f"a whole number {span}")
 
 
-def _says(text: str) -> Meta:
+def _about(text: str) -> Meta:
     return Meta(description=text)
 
 
@@ -56,62 +56,62 @@ class LaunchEntry(_Table, frozen=True):
     max_dynamic_shared_bytes: Count | None = None
     carveout_percent: Annotated[int, _whole(0, 100)] | None = None
     cluster_blocks: Annotated[int, _whole(1, 16)] = 1
-    override: Annotated[bool, _says("this launch is used even if the code has another block size")] = False
+    override: Annotated[bool, _about("this launch is used even if the code has another block size")] = False
 
 
 class Limits(_Table, frozen=True):
     """Limits on kernels, and severities of rules."""
 
-    max_spill_bytes: Annotated[Limit, _says("spill stores plus loads, bytes per thread")] = 0
-    max_registers: Annotated[Limit, _says("registers per thread")] = "none"
-    max_stack_bytes: Annotated[Limit, _says("stack, bytes per thread")] = "none"
-    max_shared_bytes: Annotated[Limit, _says("shared memory, bytes per block")] = "none"
-    max_code_bytes: Annotated[Limit, _says("machine code, bytes per kernel")] = "none"
-    min_blocks_per_sm: Annotated[Limit, _says("resident blocks per SM at the kernel's launch")] = "none"
-    max_spill_growth_bytes: Annotated[Limit, _says("growth of spill stores or loads, bytes per thread")] = 0
-    max_register_growth: Annotated[Limit, _says("growth in registers per thread")] = 0
-    max_code_growth_percent: Annotated[Limit, _says("growth of machine code, percent")] = "none"
-    severity: Annotated[dict[str, Any], _says("severity by rule; off disables the rule")] = field(default_factory=dict)
+    max_spill_bytes: Annotated[Limit, _about("spill stores plus loads, bytes per thread")] = 0
+    max_registers: Annotated[Limit, _about("registers per thread")] = "none"
+    max_stack_bytes: Annotated[Limit, _about("stack, bytes per thread")] = "none"
+    max_shared_bytes: Annotated[Limit, _about("shared memory, bytes per block")] = "none"
+    max_code_bytes: Annotated[Limit, _about("machine code, bytes per kernel")] = "none"
+    min_blocks_per_sm: Annotated[Limit, _about("resident blocks per SM at the kernel's launch")] = "none"
+    max_spill_growth_bytes: Annotated[Limit, _about("growth of spill stores or loads, bytes per thread")] = 0
+    max_register_growth: Annotated[Limit, _about("growth in registers per thread")] = 0
+    max_code_growth_percent: Annotated[Limit, _about("growth of machine code, percent")] = "none"
+    severity: Annotated[dict[str, Any], _about("severity by rule; off disables the rule")] = field(default_factory=dict)
 
 
 class KernelEntry(Limits, frozen=True):
     """Settings of the kernels that it matches; of several entries for a kernel, the last wins, key by key."""
 
-    match: Annotated[Words, _says("globs on kernel names")] = "*"
-    arch: Annotated[Words, _says("globs on archs")] = "*"
-    unit: Annotated[Words, _says("globs on translation units")] = "*"
+    match: Annotated[Words, _about("globs on kernel names")] = "*"
+    arch: Annotated[Words, _about("globs on archs")] = "*"
+    unit: Annotated[Words, _about("globs on translation units")] = "*"
     launch: LaunchEntry | None = None
-    reason: Annotated[Word | None, _says("a note for readers")] = None
+    reason: Annotated[Word | None, _about("a note for readers")] = None
 
 
 class AcceptEntry(_Table, frozen=True):
     """Accepted findings of a rule, or accepted gaps of a kind."""
 
-    reason: Annotated[Word, _says("why it is accepted")]
-    rule: Annotated[Word | None, _says("a rule, such as spill")] = None
-    gap: Annotated[Word | None, _says("a kind of gap, such as registers-not-final")] = None
-    kernel: Annotated[Word, _says("glob on the kernel's names, or on the input of a gap without a kernel")] = "*"
-    arch: Annotated[Words, _says("globs on archs")] = "*"
-    until: Annotated[date | None, Meta(title="a day such as 2030-01-31"), _says("last valid day (UTC)")] = None
+    reason: Annotated[Word, _about("why it is accepted")]
+    rule: Annotated[Word | None, _about("a rule, such as spill")] = None
+    gap: Annotated[Word | None, _about("a kind of gap, such as registers-not-final")] = None
+    kernel: Annotated[Word, _about("glob on the kernel's names, or on the input of a gap without a kernel")] = "*"
+    arch: Annotated[Words, _about("globs on archs")] = "*"
+    until: Annotated[date | None, Meta(title="a day such as 2030-01-31"), _about("last valid day (UTC)")] = None
 
 
 class PolicyFile(Limits, frozen=True):
     """A policy file."""
 
     version: Annotated[Literal[1], Meta(title="1")] = 1
-    fail_on: Annotated[FailOn, _says("lowest severity that fails a gate")] = "error"
-    expect_kernels: Annotated[Count | None, _says("minimum number of kernels; with fewer, exit status 2")] = None
-    devices: Annotated[Words | None, _says("devices for blocks per SM; default: the kernel's arch")] = None
+    fail_on: Annotated[FailOn, _about("lowest severity that fails a gate")] = "error"
+    expect_kernels: Annotated[Count | None, _about("minimum number of kernels; with fewer, exit status 2")] = None
+    devices: Annotated[Words | None, _about("devices for blocks per SM; default: the kernel's arch")] = None
     require_archs: Annotated[
-        Words | None, _says("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
+        Words | None, _about("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
     ] = None
-    max_file_bytes: Annotated[Bytes, _says("size of each file, bytes (checked by `size`)")] = "none"
-    baseline: Annotated[Word | None, _says("baseline file, relative to the policy's folder")] = None
-    kernels: Annotated[list[KernelEntry], _says("limits, severities and launches for some kernels")] = field(
+    max_file_bytes: Annotated[Bytes, _about("size of each file, bytes (checked by `size`)")] = "none"
+    baseline: Annotated[Word | None, _about("baseline file, relative to the policy's folder")] = None
+    kernels: Annotated[list[KernelEntry], _about("limits, severities and launches for some kernels")] = field(
         default_factory=list
     )
-    accept: Annotated[list[AcceptEntry], _says("findings and gaps that are accepted")] = field(default_factory=list)
-    renamed: Annotated[dict[str, Any], _says("old name: new name, for kernels that were renamed (globs)")] = field(
+    accept: Annotated[list[AcceptEntry], _about("findings and gaps that are accepted")] = field(default_factory=list)
+    renamed: Annotated[dict[str, Any], _about("old name: new name, for kernels that were renamed (globs)")] = field(
         default_factory=dict
     )
 

@@ -22,12 +22,12 @@ from spillscan.model import (
     Change,
     Finding,
     Hidden,
-    Judged,
     Kernel,
     Launch,
     Level,
     Limit,
     Rule,
+    Scope,
     Severity,
     at_least,
 )
@@ -75,7 +75,7 @@ class Undecided(Struct, frozen=True, kw_only=True):
     """What is unknown, and what to do."""
 
 
-class Found(NamedTuple):
+class Violation(NamedTuple):
     """Text and severity of a finding."""
 
     text: str
@@ -91,7 +91,7 @@ It returns ``None`` if the input does not report them.
 """
 
 
-_Find = Callable[[Any, Terms], Iterable[Found]]
+_Find = Callable[[Any, Terms], Iterable[Violation]]
 _Unknown = Callable[[Any, Terms], str]
 
 
@@ -103,31 +103,31 @@ class Check(Struct, frozen=True, kw_only=True):
 
     rule: Rule
     """The rule."""
-    find: Callable[[Kernel, Terms], Iterable[Found]] | None = None
+    find: Callable[[Kernel, Terms], Iterable[Violation]] | None = None
     """Findings in a build; ``None``: the rule does not check builds."""
     unknown: Callable[[Kernel, Terms], str] | None = None
     """Why the rule cannot decide on a kernel; empty if it can."""
-    find_change: Callable[[Change, Terms], Iterable[Found]] | None = None
+    find_change: Callable[[Change, Terms], Iterable[Violation]] | None = None
     """Findings between two builds; ``None``: the rule does not compare."""
     unknown_change: Callable[[Change, Terms], str] | None = None
     """Why the rule cannot decide on a change."""
     measure: Measure | None = None
     """Values by which findings get worse; without them, a baseline knows a finding as a whole, or not at all."""
 
-    def functions(self, by: Judged) -> tuple[_Find | None, _Unknown | None]:
+    def functions(self, scope: Scope) -> tuple[_Find | None, _Unknown | None]:
         """Functions for the findings in a ``build`` or ``change``, and for why it is undecided."""
-        return (self.find, self.unknown) if by == "build" else (self.find_change, self.unknown_change)
+        return (self.find, self.unknown) if scope == "build" else (self.find_change, self.unknown_change)
 
     @property
-    def judges(self) -> tuple[Judged, ...]:
+    def scopes(self) -> tuple[Scope, ...]:
         """Inputs that the rule checks: builds, changes, or both."""
-        names: tuple[Judged, ...] = ("build", "change")
+        names: tuple[Scope, ...] = ("build", "change")
         return tuple(name for name in names if self.functions(name)[0] is not None)
 
-    def is_asked(self, terms: Terms, by: Judged) -> bool:
+    def applies(self, terms: Terms, scope: Scope) -> bool:
         """Whether the rule applies to a ``build``, or to a ``change``, under these terms."""
-        limits = [limit for limit in self.rule.limits if limit.judges == by]
-        return by in self.judges and (not limits or any(terms.limit(limit) is not None for limit in limits))
+        limits = [limit for limit in self.rule.limits if limit.scope == scope]
+        return scope in self.scopes and (not limits or any(terms.limit(limit) is not None for limit in limits))
 
 
 def threshold(
@@ -145,10 +145,10 @@ def threshold(
     """
     (limit,) = rule.limits
 
-    def find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+    def find(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
         most, value = terms.limit(limit), metric(kernel, terms)
         if most is not None and value is not None and value > most:
-            yield Found(message(kernel, terms, value, most))
+            yield Violation(message(kernel, terms, value, most))
 
     def measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
         value = metric(kernel, terms)
@@ -198,7 +198,7 @@ class Demands(Protocol):
         """Terms for ``kernel``."""
 
 
-class Judgement(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True):
     """Findings of the rules in a build, or between two."""
 
     findings: tuple[Finding, ...]
@@ -232,61 +232,62 @@ def _measures() -> Mapping[str, Measure]:
     return {each.rule.id: each.measure for each in checks() if each.measure is not None}
 
 
-def check(build: Build, policy: Demands) -> Judgement:
+def check(build: Build, policy: Demands) -> Outcome:
     """Check each kernel of ``build`` against its terms."""
-    found, undecided, terms = _judged(build.kernels, "build", policy)
-    return Judgement(findings=tuple(_distinct(_worst_first(found))), undecided=undecided, terms=terms)
+    findings, undecided, terms = _check_all(build.kernels, "build", policy)
+    return Outcome(findings=tuple(_distinct(_worst_first(findings))), undecided=undecided, terms=terms)
 
 
-def check_changes(changes: Sequence[Change], policy: Demands) -> Judgement:
+def check_changes(changes: Sequence[Change], policy: Demands) -> Outcome:
     """Check each change against the terms of its kernel; findings of equal severity are in the order of ``changes``.
 
     Findings about removed kernels refer to the record of the older build.
     """
-    found, undecided, terms = _judged(changes, "change", policy)
-    found.sort(key=lambda each: -SEVERITIES.index(each.severity))
-    return Judgement(findings=tuple(_distinct(found)), undecided=undecided, terms=terms)
+    findings, undecided, terms = _check_all(changes, "change", policy)
+    findings.sort(key=lambda each: -SEVERITIES.index(each.severity))
+    return Outcome(findings=tuple(_distinct(findings)), undecided=undecided, terms=terms)
 
 
-def _judged(
-    subjects: Sequence[Kernel] | Sequence[Change], by: Judged, policy: Demands
+def _check_all(
+    subjects: Sequence[Kernel] | Sequence[Change], scope: Scope, policy: Demands
 ) -> tuple[list[Finding], tuple[Undecided, ...], tuple[Terms, ...]]:
     """Findings, undecided rules in the order of the checks, and distinct terms; equal subjects are checked once."""
-    asked: dict[int, tuple[Terms, list[Check], dict[object, list[_Answer]]]] = {}  # keeps the terms, and so their ids
-    found: list[Finding] = []
+    # Keeps the terms, and so their ids.
+    by_terms: dict[int, tuple[Terms, list[Check], dict[object, list[_Answer]]]] = {}
+    findings: list[Finding] = []
     undecided: list[Undecided] = []
     for subject in subjects:
         kernel = subject.kernel if isinstance(subject, Change) else subject
         terms = policy.terms_of(kernel)
-        if id(terms) not in asked:
-            asked[id(terms)] = terms, _asked(terms, by), {}
-        _, wanted, known = asked[id(terms)]
+        if id(terms) not in by_terms:
+            by_terms[id(terms)] = terms, _applicable(terms, scope), {}
+        _, wanted, known = by_terms[id(terms)]
         same = _same(subject) or id(subject)
         answers = known.get(same)
         if answers is None:
-            answers = known[same] = [*_answers(subject, by, terms, wanted)]
+            answers = known[same] = [*_answers(subject, scope, terms, wanted)]
         for rule, severity, text, decided in answers:
             if decided:
-                found.append(finding(rule, text, kernel, severity))
+                findings.append(finding(rule, text, kernel, severity))
             else:
                 undecided.append(Undecided(rule=rule, severity=severity, kernel=kernel, reason=text))
     places = {each.rule.id: place for place, each in enumerate(checks())}
     undecided.sort(key=lambda each: places[each.rule.id])
-    return found, tuple(undecided), tuple(terms for terms, _, _ in asked.values())
+    return findings, tuple(undecided), tuple(terms for terms, _, _ in by_terms.values())
 
 
-def _asked(terms: Terms, by: Judged) -> list[Check]:
-    return [each for each in checks() if each.is_asked(terms, by)]
+def _applicable(terms: Terms, scope: Scope) -> list[Check]:
+    return [each for each in checks() if each.applies(terms, scope)]
 
 
-def _answers(subject: Kernel | Change, by: Judged, terms: Terms, asked: Iterable[Check]) -> Iterator[_Answer]:
+def _answers(subject: Kernel | Change, scope: Scope, terms: Terms, applicable: Iterable[Check]) -> Iterator[_Answer]:
     """Findings for one kernel or change, and unknowns of the checks without findings; none of rules that are off."""
-    for each in asked:
-        find, unknown = each.functions(by)
+    for each in applicable:
+        find, unknown = each.functions(scope)
         texts = [*find(subject, terms)] if find else []
         decided = bool(texts)
         if not texts and unknown and (reason := unknown(subject, terms)):
-            texts = [Found(reason)]
+            texts = [Violation(reason)]
         for text, severity in texts:
             level = terms.level(each.rule, severity)
             if level != "off":
@@ -313,11 +314,11 @@ def measure(rule: str, kernel: Kernel, terms: Terms) -> Mapping[str, int] | None
     return {} if get is None else get(kernel, terms)
 
 
-def judged(terms: Iterable[Terms], by: Judged, fail_on: str) -> frozenset[Hidden]:
+def needed(terms: Iterable[Terms], scope: Scope, fail_on: str) -> frozenset[Hidden]:
     """Data that a gate needs under these terms: the needs of all rules whose findings can reach ``fail_on``."""
     needs: set[Hidden] = set()
     for each in terms:
-        levels = ((asked.rule, each.level(asked.rule)) for asked in _asked(each, by))
+        levels = ((rule_check.rule, each.level(rule_check.rule)) for rule_check in _applicable(each, scope))
         needs.update(*(rule.needs for rule, level in levels if level != "off" and at_least(level, fail_on)))
     return frozenset(needs)
 
@@ -348,24 +349,24 @@ def finding(rule: Rule, message: str, kernel: Kernel, severity: Severity | None 
     )
 
 
-def _distinct(found: list[Finding]) -> list[Finding]:
-    """``found`` with unique fingerprints, in the same order.
+def _distinct(findings: list[Finding]) -> list[Finding]:
+    """``findings`` with unique fingerprints, in the same order.
     Findings that share a fingerprint (same-named kernels: hidden kernels of two files, lambdas of one function, a
     template in two objects) are numbered from the second on, because services keep one of several equal ones. The
     numbers follow files, objects, then names, not damage or hashes of paths.
     """
     alike: dict[str, list[Finding]] = {}
-    for each in found:
+    for each in findings:
         alike.setdefault(each.fingerprint, []).append(each)
-    if len(alike) == len(found):
-        return found
+    if len(alike) == len(findings):
+        return findings
     numbered = {
         id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
         for group in alike.values()
         for number, each in enumerate(sorted(group, key=_place), 1)
         if number > 1
     }
-    return [numbered.get(id(each), each) for each in found]
+    return [numbered.get(id(each), each) for each in findings]
 
 
 def _place(finding: Finding) -> tuple[object, ...]:
@@ -374,6 +375,6 @@ def _place(finding: Finding) -> tuple[object, ...]:
     return source_file(symbol), finding.kernel.source, finding.kernel.key.unit, len(symbol), symbol, *first
 
 
-def _worst_first(found: list[Finding]) -> list[Finding]:
+def _worst_first(findings: list[Finding]) -> list[Finding]:
     """Findings by severity, then as kernels in all tables: by spills and registers, worst first; then by rule."""
-    return sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), *damage(each.kernel), each.rule))
+    return sorted(findings, key=lambda each: (-SEVERITIES.index(each.severity), *damage(each.kernel), each.rule))

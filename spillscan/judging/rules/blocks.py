@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import ends_spills
-from spillscan.judging.rules import Check, Found, Terms, unlinked
+from spillscan.judging.rules import Check, Terms, Violation, unlinked
 from spillscan.model import Change, Effect, Hidden, Kernel, Launch, Limit, Rule
-from spillscan.occupancy.devices import WARP_THREADS, judged_on
+from spillscan.occupancy.devices import WARP_THREADS, applicable_devices
 from spillscan.occupancy.model import limited_by
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.nouns import count
@@ -21,10 +21,10 @@ TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
 """A kernel that this block does not let launch has no block size that does."""
-_SAY = "set `launch: {threads_per_block: …}` in the policy, or --launch"
+_SET_LAUNCH = "set `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
-def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     """Fewer blocks than the policy requires, with a finding per device."""
     least = terms.limit(MIN_BLOCKS)
     if least is None or _open_end(kernel, terms):
@@ -37,10 +37,10 @@ def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Found]:
             if summary.launch is not None and summary.by_bounds:
                 where += f" at its launch bounds of {count(summary.launch.threads_per_block, 'thread')}"
             most = "at most " if summary.at_most else ""
-            yield Found(f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}")
+            yield Violation(f"has {most}{count(blocks, 'block')}/SM{where}, {least} required: {bound}")
 
 
-def _failing(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _failing(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     """The known launch fails, or every launch does.
 
     Launch bounds are the largest block size, not the launch: if only that size fails, it is a warning.
@@ -53,12 +53,12 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Found]:
         where, why = f" on {device}" if terms.devices else "", "; ".join(summary.occupancy.reasons)
         every = summarise(kernel.usage, device, None).occupancy
         if every is not None and not every.can_launch:
-            yield Found(f"cannot launch{where} with any block size: {'; '.join(every.reasons)}")
+            yield Violation(f"cannot launch{where} with any block size: {'; '.join(every.reasons)}")
         elif summary.launch is not None and summary.by_bounds:
             largest = f"with its largest block ({count(summary.launch.threads_per_block, 'thread')})"
-            yield Found(f"cannot launch{where} {largest}: {why}", "warning")
+            yield Violation(f"cannot launch{where} {largest}: {why}", "warning")
         elif summary.launch is not None:
-            yield Found(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
+            yield Violation(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -87,7 +87,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return f"dynamic shared memory unknown; {_SAY}" if may_be_fewer else ""
+    return f"dynamic shared memory unknown; {_SET_LAUNCH}" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -110,7 +110,7 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if terms.launch is None:
-        return f"min_blocks_per_sm needs the block size; {_SAY}"
+        return f"min_blocks_per_sm needs the block size; {_SET_LAUNCH}"
     if unfinished := unlinked(kernel, "registers"):
         return unfinished
     if kernel.confidence == "ambiguous" and kernel.reasons:
@@ -122,11 +122,11 @@ def _summaries(kernel: Kernel, terms: Terms, launch: Launch | None = None) -> It
     """The occupancy on each device, at ``launch`` or, without, at the kernel's own."""
     if kernel.role == "function":
         return
-    for device in judged_on(kernel.key.arch, terms.devices):
+    for device in applicable_devices(kernel.key.arch, terms.devices):
         yield device or "", summarise(kernel.usage, device, launch or terms.launch)
 
 
-def _fails_now(change: Change, terms: Terms) -> Iterator[Found]:
+def _fails_now(change: Change, terms: Terms) -> Iterator[Violation]:
     """A launch that fails now; for a new kernel, also one that fails only at its launch bounds."""
     if change.after is None:
         return
@@ -142,16 +142,16 @@ def _blocks(change: Change) -> list[tuple[int, int]]:
     return [effect.blocks for effect in change.effects if effect.blocks is not None]
 
 
-def _traded(change: Change, terms: Terms) -> Iterator[Found]:
+def _traded(change: Change, terms: Terms) -> Iterator[Violation]:
     if traded := trade(change, terms):
-        yield Found(traded)
+        yield Violation(traded)
 
 
-def _lost(change: Change, terms: Terms) -> Iterator[Found]:
+def _lost(change: Change, terms: Terms) -> Iterator[Violation]:
     """Lost blocks, with all devices in one finding."""
     lost = [text for effect in change.effects if (text := _loss(effect))]
     if lost and not trade(change, terms) and not any(True for _ in _fails_now(change, terms)):
-        yield Found(f"loses blocks/SM: {'; '.join(lost)}")
+        yield Violation(f"loses blocks/SM: {'; '.join(lost)}")
 
 
 def trade(change: Change, terms: Terms) -> str:

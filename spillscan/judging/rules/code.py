@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from spillscan.judging.rules import Check, Found, Terms, grown, threshold
+from spillscan.judging.rules import Check, Terms, Violation, grown, threshold
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
 from spillscan.output.nouns import count, sizes
@@ -26,22 +26,22 @@ def _sizes(change: Change) -> tuple[int | None, int | None]:
     return before, after
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Found]:
+def _grown(change: Change, terms: Terms) -> Iterator[Violation]:
     most, (before, after) = terms.limit(MAX_GROWTH), _sizes(change)
     if most is not None and before is not None and after is not None and 100 * (after - before) > most * before:
         percent = f"+{100 * (after - before) / before:.0f}%" if before else "from nothing"
         was, now = sizes(before, after)
-        yield Found(f"has more machine code: {was} → {now} ({percent}, {most}% allowed)")
+        yield Violation(f"has more machine code: {was} → {now} ({percent}, {most}% allowed)")
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
     return _SILENT if change.before is not None and change.after is not None and None in _sizes(change) else ""
 
 
-def _other(change: Change, terms: Terms) -> Iterator[Found]:
+def _other(change: Change, terms: Terms) -> Iterator[Violation]:
     """Both codes were compared (``diff --with code``), and differ."""
     if change.code == "differs":
-        yield Found(f"has different machine code: {change.code_reason}")
+        yield Violation(f"has different machine code: {change.code_reason}")
 
 
 def _not_compared(change: Change, terms: Terms) -> str:
@@ -50,9 +50,9 @@ def _not_compared(change: Change, terms: Terms) -> str:
     return f"machine code not compared: {change.code_reason}"
 
 
-def _removed(change: Change, terms: Terms) -> Iterator[Found]:
+def _removed(change: Change, terms: Terms) -> Iterator[Violation]:
     if change.state == "removed":
-        yield Found("was removed")
+        yield Violation("was removed")
 
 
 # ---- accesses to local memory ---------------------------------------------------------------------------------------
@@ -64,10 +64,10 @@ _ARRAYS = ("array_store_bytes", "array_load_bytes")
 _OPEN = "some local-memory accesses are unclassified"
 
 
-def _loops(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _loops(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
         depths = ", ".join(f"{count(number, 'instruction')} at depth {depth}" for depth, number in looping.items())
-        yield Found(f"spills inside loops: {depths}")
+        yield Violation(f"spills inside loops: {depths}")
 
 
 def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -79,9 +79,9 @@ def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return {f"depth-{least}": sum(n for depth, n in looping.items() if depth >= least) for least in depths}
 
 
-def _more_loops(change: Change, terms: Terms) -> Iterator[Found]:
+def _more_loops(change: Change, terms: Terms) -> Iterator[Violation]:
     if more := grown(change, _LOOPS):
-        yield Found(f"spills more inside loops: {', '.join(more)}")
+        yield Violation(f"spills more inside loops: {', '.join(more)}")
 
 
 def _accesses(kernel: Kernel | None) -> Traffic | None:
@@ -89,12 +89,12 @@ def _accesses(kernel: Kernel | None) -> Traffic | None:
     return None if kernel is None or kernel.sass is None else kernel.sass.local.of("array")
 
 
-def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     arrays = _accesses(kernel)
     if arrays and arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
         text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
-        yield Found(text, "note")
+        yield Violation(text, "note")
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -103,11 +103,11 @@ def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return None if arrays is None else {"stores": arrays.store_bytes, "loads": arrays.load_bytes}
 
 
-def _more_arrays(change: Change, terms: Terms) -> Iterator[Found]:
+def _more_arrays(change: Change, terms: Terms) -> Iterator[Violation]:
     """More accesses to local arrays: a warning if there were none before, else a note."""
     if more := grown(change, _ARRAYS):
         before = _accesses(change.before)
-        yield Found(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
+        yield Violation(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
 
 
 def _lost_metric(change: Change, names: Collection[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from spillscan.judging.rules import Check, Found, Terms
+from spillscan.judging.rules import Check, Terms, Violation
 from spillscan.model import LOST_SETTING, Change, Kernel, Rule
 
 WARNINGS = (
@@ -21,14 +21,14 @@ WARNINGS = (
 def _check(rule: Rule, kinds: Collection[str]) -> Check:
     """Check for messages of these kinds: one finding per kernel, with the first text of each kind."""
 
-    def find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
-        return _found(kernel, kinds)
+    def find(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
+        return _violations(kernel, kinds)
 
-    def find_change(change: Change, terms: Terms) -> Iterator[Found]:
+    def find_change(change: Change, terms: Terms) -> Iterator[Violation]:
         """Messages that the older build does not have."""
         if change.after is None:
             return iter(())
-        return _found(change.after, kinds if change.before is None else {*kinds} & {*change.appeared})
+        return _violations(change.after, kinds if change.before is None else {*kinds} & {*change.appeared})
 
     def measure(kernel: Kernel, terms: Terms) -> dict[str, int]:
         return {kind: number for kind in kinds if (number := len(_texts(kernel, kind)))}
@@ -36,11 +36,11 @@ def _check(rule: Rule, kinds: Collection[str]) -> Check:
     return Check(rule=rule, find=find, find_change=find_change, measure=measure)
 
 
-def _found(kernel: Kernel, kinds: Collection[str]) -> Iterator[Found]:
+def _violations(kernel: Kernel, kinds: Collection[str]) -> Iterator[Violation]:
     found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
     if found:
         times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())
-        yield Found(f"has a ptxas warning: {'; '.join(times)}")
+        yield Violation(f"has a ptxas warning: {'; '.join(times)}")
 
 
 def _texts(kernel: Kernel, kind: str) -> list[str]:

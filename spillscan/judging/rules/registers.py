@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from spillscan.judging.compare.metrics import allocated, ends_spills, linked_apart
-from spillscan.judging.rules import Check, Found, Terms, because, threshold, unlinked
+from spillscan.judging.rules import Check, Terms, Violation, because, threshold, unlinked
 from spillscan.model import LOST_SETTING, Change, Kernel, Launch, Limit, Rule, Usage
 from spillscan.occupancy.devices import WARP_THREADS
 from spillscan.occupancy.launches import LARGEST_BLOCK
@@ -27,7 +27,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     return unlinked(kernel, "registers")
 
 
-def _grown(change: Change, terms: Terms) -> Iterator[Found]:
+def _grown(change: Change, terms: Terms) -> Iterator[Violation]:
     """More registers, with a severity by their effect.
     A note within one allocation unit, or if registers allow as many blocks at every block size; a warning if the known
     launch loses none, if registers allow fewer only at some sizes, or if spills end and the launch is unknown; else an
@@ -39,7 +39,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     before, after = map(allocated, known)
     text = f"uses more registers: {known[0]} → {known[1]} (+{known[1] - known[0]})"
     if after == before:
-        yield Found(f"{text}, {after} allocated as before", "note")
+        yield Violation(f"{text}, {after} allocated as before", "note")
         return
     effects = change.effects
     if any(effect.blocks and effect.blocks[1] < effect.blocks[0] for effect in effects):
@@ -49,16 +49,16 @@ def _grown(change: Change, terms: Terms) -> Iterator[Found]:
     most = min([LARGEST_BLOCK, *(each.threads for each in bounds if each and each.threads)])
     lost = [_loses(known, effect.device, most) for effect in effects]
     if lost and not any(map(any, lost)):
-        yield Found(f"{text}; registers allow as many blocks/SM at every block size", "note")
+        yield Violation(f"{text}; registers allow as many blocks/SM at every block size", "note")
     elif lost and all(effect.blocks for effect in effects):
         kept = ", ".join(f"{count(e.resident_blocks[1] or 0, 'block')}/SM on {e.device}" for e in effects)
-        yield Found(f"{text}; keeps {kept}", "warning")
+        yield Violation(f"{text}; keeps {kept}", "warning")
     elif lost and not any(map(all, lost)):
-        yield Found(f"{text}; registers allow fewer blocks/SM at some block sizes", "warning")
+        yield Violation(f"{text}; registers allow fewer blocks/SM at some block sizes", "warning")
     elif not any(effect.blocks for effect in effects) and ends_spills(change):
-        yield Found(f"{text}; its spills end, block size unknown", "warning")
+        yield Violation(f"{text}; its spills end, block size unknown", "warning")
     else:
-        yield Found(text)
+        yield Violation(text)
 
 
 @lru_cache(maxsize=4096)
@@ -107,33 +107,33 @@ WARPGROUP = 128
 """Threads of a warpgroup, all warps of which execute the same ``setmaxnreg`` (PTX ISA, setmaxnreg)."""
 
 
-def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     """Roles that cannot all get the registers that they request."""
     unfit = _unfit(kernel, terms)
     if unfit is not None:
         asked, threads, owned = unfit
         groups = threads // WARPGROUP
         text = f"deadlocks: setmaxnreg requests {asked:,} registers per thread, summed over {groups} warpgroups"
-        yield Found(f"{text}; its block has {owned:,}")
+        yield Violation(f"{text}; its block has {owned:,}")
 
 
-def _waiting_now(change: Change, terms: Terms) -> Iterator[Found]:
+def _waiting_now(change: Change, terms: Terms) -> Iterator[Violation]:
     if change.after is not None and not (change.before and _unfit(change.before, terms)):
         yield from _waiting(change.after, terms)
 
 
-def _roles_lost(change: Change, terms: Terms) -> Iterator[Found]:
+def _roles_lost(change: Change, terms: Terms) -> Iterator[Violation]:
     """Removed ``setmaxnreg``; a warning if it only has other numbers."""
     old, new = (None if kernel is None else _budgets(kernel) for kernel in (change.before, change.after))
     if not old or new is None or old == new:
         return
     was, now = _listed(old), _listed(new)
     if not new:
-        yield Found(f"no longer sets registers per role (setmaxnreg {was})")
+        yield Violation(f"no longer sets registers per role (setmaxnreg {was})")
     elif len(new) < len(old):
-        yield Found(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
+        yield Violation(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
     else:
-        yield Found(f"sets different registers per role: setmaxnreg {was} → {now}", "warning")
+        yield Violation(f"sets different registers per role: setmaxnreg {was} → {now}", "warning")
 
 
 def _roles_lost_unknown(change: Change, terms: Terms) -> str:

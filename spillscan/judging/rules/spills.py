@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from spillscan.judging.compare.metrics import same_code
-from spillscan.judging.rules import Check, Found, Terms, because, delta
+from spillscan.judging.rules import Check, Terms, Violation, because, delta
 from spillscan.judging.rules.blocks import trade
 from spillscan.model import Change, Delta, Kernel, Limit, Rule
 from spillscan.model.metrics import value_of
@@ -15,11 +15,11 @@ MAX_GROWTH = Limit("max_spill_growth_bytes", "change", default=0)
 SPILL = Rule("spill", "error", needs=("spills",), limits=(MAX_BYTES, MAX_GROWTH))
 
 
-def _find(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _find(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     """A kernel or device function that spills more than allowed."""
     most = terms.limit(MAX_BYTES)
     if most is not None and (excess := _excess(kernel, most, sum)):
-        yield Found(excess + (f", {most:,} B allowed" if most else ""))
+        yield Violation(excess + (f", {most:,} B allowed" if most else ""))
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
@@ -40,18 +40,18 @@ def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return {"stores": stores, "loads": loads, **{name: size for name, size in callees.items() if size}}
 
 
-def _worse(change: Change, terms: Terms) -> Iterator[Found]:
+def _worse(change: Change, terms: Terms) -> Iterator[Violation]:
     """Spills of a new kernel, or more stores or loads; a fall in one does not offset a rise in the other."""
     most, before, after = terms.limit(MAX_GROWTH), change.before, change.after
     if after is None or most is None:
         return
     if before is None:
         if excess := _excess(after, most, max):
-            yield Found(f"is new and {excess}")
+            yield Violation(f"is new and {excess}")
     elif more := _grown(change, terms):
-        yield Found(f"spills more: {', '.join(more)}")
+        yield Violation(f"spills more: {', '.join(more)}")
     elif before.spills == (0, 0) and _without_sum(after, most):
-        yield Found("spills now, an unknown number of bytes")
+        yield Violation("spills now, an unknown number of bytes")
 
 
 def _grown(change: Change, terms: Terms) -> list[str]:

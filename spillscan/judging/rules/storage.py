@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spillscan.judging.compare.metrics import growth, moved_to_shared
-from spillscan.judging.rules import Check, Found, Terms, because, changed, grown, threshold, unlinked
+from spillscan.judging.rules import Check, Terms, Violation, because, changed, grown, threshold, unlinked
 from spillscan.model import Change, Kernel, Limit, Rule
 from spillscan.model.metrics import static_shared
 from spillscan.occupancy.summary import INITIAL_STACK_BYTES
@@ -38,7 +38,7 @@ def _stack_unknown(kernel: Kernel, terms: Terms) -> str:
     return "" if kernel.role == "function" else unlinked(kernel, "stack")
 
 
-def _stack_grown(change: Change, terms: Terms) -> Iterator[Found]:
+def _stack_grown(change: Change, terms: Terms) -> Iterator[Violation]:
     """More stack: a warning beyond what the driver reserves anyway, else a note."""
     more = grown(change, _STACKS)
     if not more:
@@ -48,11 +48,11 @@ def _stack_grown(change: Change, terms: Terms) -> Iterator[Found]:
     usage = change.kernel.usage
     text = f"needs more memory: {', '.join(more)}"
     if max(usage.stack_bytes or 0, usage.cumulative_stack_bytes or 0) <= INITIAL_STACK_BYTES:
-        yield Found(text, "note")
+        yield Violation(text, "note")
         return
     sides = ((effect.gpu, effect.footprint_bytes[1]) for effect in change.effects)
     reserved = ", ".join(f"{size(amount)} on {gpu}" for gpu, amount in sides if amount is not None)
-    yield Found(f"{text}, reserves {reserved}" if reserved else text)
+    yield Violation(f"{text}, reserves {reserved}" if reserved else text)
 
 
 def _dynamic(kernel: Kernel, terms: Terms) -> int | None:
@@ -85,10 +85,10 @@ def _shared_unknown(kernel: Kernel, terms: Terms) -> str:
     return ""
 
 
-def _spills(kernel: Kernel, terms: Terms) -> Iterator[Found]:
+def _spills(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     """Spills to shared memory, from annotations of the code."""
     if kernel.sass is not None and (number := kernel.sass.shared_spills):
-        yield Found(f"spills to shared memory: {count(number, 'instruction')}")
+        yield Violation(f"spills to shared memory: {count(number, 'instruction')}")
 
 
 def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -97,16 +97,16 @@ def _spilled(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
     return None if known is None else {"instructions": known}
 
 
-def _moved(change: Change, terms: Terms) -> Iterator[Found]:
+def _moved(change: Change, terms: Terms) -> Iterator[Violation]:
     """Spills that moved from local to shared memory."""
     if moved_to_shared(change):
         moved = "moved" if growth(change, "shared_spills") > 0 else "may have moved"
-        yield Found(f"{moved} spills to shared memory: {', '.join(changed(change, (*_SPILLS, *_SHARED)))}")
+        yield Violation(f"{moved} spills to shared memory: {', '.join(changed(change, (*_SPILLS, *_SHARED)))}")
 
 
-def _shared_grown(change: Change, terms: Terms) -> Iterator[Found]:
+def _shared_grown(change: Change, terms: Terms) -> Iterator[Violation]:
     if not moved_to_shared(change) and sum(growth(change, name) for name in _SHARED) > 0:
-        yield Found(f"needs more memory: {', '.join(changed(change, _SHARED))}")
+        yield Violation(f"needs more memory: {', '.join(changed(change, _SHARED))}")
 
 
 CHECKS = (

@@ -102,14 +102,14 @@ class Pressure(NamedTuple):
         bits, waiting = self._waiting(local)
         counts = [*map(add, self.live.counts, map(int.bit_count, waiting))]
         row = counts.index(max(counts))
-        held = [(register, row) for register in numbers(self.live.sets[row])]
+        in_registers = [(register, row) for register in numbers(self.live.sets[row])]
         stored: dict[Word, tuple[int, int]] = {}
         for access in local.accesses if bits else ():
             at, words = access.address // INSTRUCTION, _words(access)
             for word, register in zip(words, numbers(self.effects.read[at])[-len(words) :], strict=False):
                 if access.store and waiting[row] & bits.get(word, 0) and (at <= row or word not in stored):
                     stored[word] = register, at
-        made = (maker(self.live, self.effects, *place, self._copies) for place in (*held, *stored.values()))
+        made = (maker(self.live, self.effects, *place, self._copies) for place in (*in_registers, *stored.values()))
         return row, [each for each in made if each is not None]
 
     def _copies(self, row: int) -> bool:

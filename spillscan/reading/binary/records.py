@@ -252,7 +252,7 @@ class MemberReader:
         return contents
 
     def _module(self, module: Intermediate) -> PortableCode:
-        symbols = self.kernels.beside(module)
+        symbols = self.kernels.siblings(module)
         if symbols is None and module.form == "PTX":
             window = module.plain()
             symbols = tuple(ptx.kernels(window.copy(0, window.size, "PTX")))
@@ -396,7 +396,7 @@ class KernelIndex:
             return names.issuperset(kernels)
         return any(function.symbol in names for function in functions)
 
-    def beside(self, module: Intermediate) -> tuple[str, ...] | None:
+    def siblings(self, module: Intermediate) -> tuple[str, ...] | None:
         """Kernels of the machine code in a module's fat binary, which are the module's, too: the kernels of a source
         must not depend on the architecture (CUDA C++ Programming Guide, "__CUDA_ARCH__"). ``None`` if there are none.
         """

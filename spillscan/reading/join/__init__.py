@@ -103,9 +103,9 @@ def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> t
     attached, issues = [], []
     for kernel in kernels:
         place = _place(kernel)
-        beside = [*by_place.get((place, kernel.key.symbol), ()), *by_place.get((place, ""), ())] if place else []
-        if beside and kernel.role != "function":
-            known, contradictions = _with_sidecars(kernel, beside)
+        own = [*by_place.get((place, kernel.key.symbol), ()), *by_place.get((place, ""), ())] if place else []
+        if own and kernel.role != "function":
+            known, contradictions = _with_sidecars(kernel, own)
             attached.append(known)
             issues += contradictions
         else:
@@ -118,12 +118,12 @@ def _place(kernel: Kernel) -> str:
     return "" if origin is None else place_of(origin.input)
 
 
-def _with_sidecars(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
+def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
     bounds = kernel.launch_bounds
-    threads = _agreed(each.threads_per_block for each in beside)
-    dynamic = _agreed(each.dynamic_shared_bytes for each in beside)
-    named = [each for each in beside if each.symbol]
-    origins = tuple(dict.fromkeys(each.origin for each in beside))
+    threads = _agreed(each.threads_per_block for each in own)
+    dynamic = _agreed(each.dynamic_shared_bytes for each in own)
+    named = [each for each in own if each.symbol]
+    origins = tuple(dict.fromkeys(each.origin for each in own))
     configuration = dict(pair for each in named for pair in each.configuration)
     kernel = replace(
         kernel,
@@ -142,7 +142,7 @@ def _with_sidecars(kernel: Kernel, beside: Sequence[Sidecar]) -> tuple[Kernel, l
         threads_per_block=threads,
         dynamic_shared_bytes=dynamic or 0,
         max_dynamic_shared_bytes=dynamic or None,
-        cluster_blocks=_agreed(each.cluster_blocks for each in beside) or 1,
+        cluster_blocks=_agreed(each.cluster_blocks for each in own) or 1,
         source="sidecar",
     )
     return replace(kernel, launch=launch), []

@@ -71,7 +71,7 @@ class Cleaner:
         The sample shows it if several of its lines have a clock, or if it has one line with one. This stays so for
         later blocks.
         """
-        if text.startswith((b"20", b"[20")) or any(word.stand_in(text) for word in _DATED):
+        if text.startswith((b"20", b"[20")) or any(word.occur_in(text) for word in _DATED):
             text = grammar.line("dated", "prefix").sub(b"\n", b"\n" + text)[1:]
         steps = range(0, len(text), max(len(text) // _SAMPLES, _SAMPLE_BYTES))
         sample = b"".join(text[at : at + _SAMPLE_BYTES] for at in steps)

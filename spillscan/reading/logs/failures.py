@@ -93,7 +93,7 @@ class Failures:
         self._steps: list[Failure] = []
         self._details: list[Failure] = []  # compilers' messages that no build system's has followed yet
         self._stops: list[Failure] = []
-        self._went_on = {_NO_MAKE: sys.maxsize}  # level of make -> line where it reports that it went on to its end
+        self._kept_going = {_NO_MAKE: sys.maxsize}  # level of make -> line where it reports that it went on (``-k``)
         self._left: dict[int, int] = {}  # level of make -> last line where it leaves its folder
         self._ended: dict[int, int] = {}  # level of make -> last line where it reports a failure
         self._succeeded: dict[str, int] = {}  # family -> line
@@ -144,7 +144,7 @@ class Failures:
             line = max((line for path, line in again.items() if same_object(path, each.subject)), default=0)
             each.rebuilt = line if line > each.line else 0
         self._stops = [stop for stop in self._stops if not self._swallowed(stop)]
-        steps = [*(step for step in self._steps if not self._swallowed(step)), *_one_a_subject(self._details)]
+        steps = [*(step for step in self._steps if not self._swallowed(step)), *_first_per_subject(self._details)]
         stops = self._lasting_stops(steps, last_report, lines)
         missing, retried, host = [], [], []
         for step in steps:
@@ -152,7 +152,7 @@ class Failures:
                 retried.append(step)
             elif step.device is not False:
                 missing.append(step)
-            elif step.line > (last_report if step.level is None else self._went_on.get(step.level, 0)):
+            elif step.line > (last_report if step.level is None else self._kept_going.get(step.level, 0)):
                 stops.append(step)
             else:
                 host.append(step)
@@ -256,7 +256,7 @@ class Failures:
             return
         self._ended[level] = step.line
         if form == "make_continued":
-            self._went_on[level] = step.line
+            self._kept_going[level] = step.line
             if not (self._failed or self._is_of_tests(step)):
                 step.family = "make"  # the failed step is not in this log
                 self._stops.append(step)
@@ -408,7 +408,7 @@ def _named(failures: list[Failure]) -> str:
     return (failures[0].subject or "a step") + more
 
 
-def _one_a_subject(details: list[Failure]) -> list[Failure]:
+def _first_per_subject(details: list[Failure]) -> list[Failure]:
     """First message per source; rebuilt if the rebuild comes after its last message."""
     first: dict[str, Failure] = {}
     for detail in details:

@@ -45,8 +45,8 @@ def finish(report: Report, issues: IssueLog, notes: Notes, linker: LinkLines, en
     """Records of all kernels and functions, in line order, at the end of the log (``end_line``)."""
     if report.nameless:
         report.interleaved |= _settle_nameless(report, issues)
-    _demand_times(report, end_line, issues)
-    _judge(report, issues)
+    _check_times(report, end_line, issues)
+    _settle_doubts(report, issues)
     _settle_stacks(report.pending)
     report.advisories = notes.attach(report, linker)
     report.doubts = issues.doubts(interleaved=report.interleaved)
@@ -62,13 +62,13 @@ def finish(report: Report, issues: IssueLog, notes: Notes, linker: LinkLines, en
 # ---- doubts ----------------------------------------------------------------------------------------------------
 
 
-def _judge(report: Report, issues: IssueLog) -> None:
+def _settle_doubts(report: Report, issues: IssueLog) -> None:
     """Decide the doubts about each kernel at the end of the log."""
     _note_clauses(report)
     one_writer = not (report.overlapped and issues.complete)
     for each in report.pending:
         if each.role == "entry" and each.usage.registers is not None and not each.reasons:
-            _demand_clauses(each, issues)
+            _report_missing_clauses(each, issues)
         doubts = [(_LACKS[feature], feature == "stack") for feature in sorted(each.lacks & report.features)]
         if each.crossed and one_writer:
             doubts.append((_CROSSED[each.role], each.role == "entry"))
@@ -91,7 +91,7 @@ def _note_clauses(report: Report) -> None:
         section.linked |= usage.cumulative_stack_bytes is not None
 
 
-def _demand_clauses(pending: PendingKernel, issues: IssueLog) -> None:
+def _report_missing_clauses(pending: PendingKernel, issues: IssueLog) -> None:
     """Report missing clauses that the kernel's release and arch always print."""
     banks, section = prints_constant_banks(pending.arch), pending.section
     counted = section.headed and section.barriers == 3
@@ -110,9 +110,9 @@ def _settle_stacks(kernels: Iterable[PendingKernel]) -> None:
     for kernel in kernels:
         if kernel.stack_in_doubt:
             doubtful[kernel.symbol].append(kernel)
-    for namesakes in doubtful.values():
-        alike = len({kernel.stack for kernel in namesakes}) == 1
-        for kernel in namesakes:
+    for same_named in doubtful.values():
+        alike = len({kernel.stack for kernel in same_named}) == 1
+        for kernel in same_named:
             kernel.stack_in_doubt = not alike
             if not alike:
                 kernel.reasons += ("same-named kernels were compiled at the same time",)
@@ -121,7 +121,7 @@ def _settle_stacks(kernels: Iterable[PendingKernel]) -> None:
 # Compile times: from 12.8 on each registers line is followed by one, before that none is.
 
 
-def _demand_times(report: Report, end_line: int, issues: IssueLog) -> None:
+def _check_times(report: Report, end_line: int, issues: IssueLog) -> None:
     """Report missing and stray compile times at the end of the log."""
     functions = [each.compile_ms for each in report.pending if each.role == "function"]
     timed = len(functions) - functions.count(None)

@@ -111,7 +111,7 @@ _COUNTS = ("registers", "barriers", "textures", "surfaces", "samplers", "used")
 _SIZES = ("bytes", "cumulative", "stack", "size", "cmem", "gmem", "lmem", "smem", "frame", "spill")
 
 
-def begins_as_known(text: str) -> bool:
+def begins_like_known(text: str) -> bool:
     """Whether ``text``, which no rule describes, begins like a message that one describes."""
     return any(opening.startswith(text[:_OPENING_LETTERS]) for opening in grammar.openings("ptxas"))
 

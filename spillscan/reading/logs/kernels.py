@@ -258,12 +258,12 @@ class Waiting:
 
     def of_stack(self, symbol: str, stack: Stack) -> PendingKernel | None:
         """The kernel of that name to which the stack line is given; ``None`` if none waits for one."""
-        namesakes = [each for each in self.kernels if each.symbol == symbol]
-        unread = [each for each in namesakes if each.stack is None]
+        same_named = [each for each in self.kernels if each.symbol == symbol]
+        unread = [each for each in same_named if each.stack is None]
         if not unread:
             return None
-        if len(namesakes) > 1 and (
-            any(each.stack_in_doubt for each in namesakes) or len({each.identity for each in unread}) > 1
+        if len(same_named) > 1 and (
+            any(each.stack_in_doubt for each in same_named) or len({each.identity for each in unread}) > 1
         ):
             for each in unread:
                 each.stack_in_doubt = True

@@ -65,7 +65,7 @@ _NOT_UNDERSTOOD = (Unknown, Torn)
 
 def silent(text: bytes) -> bool:
     """Whether ``text``, a whole log, holds no compiler output."""
-    return not _REPORT_WORDS.stand_in(text)
+    return not _REPORT_WORDS.occur_in(text)
 
 
 def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
@@ -336,7 +336,7 @@ class _NextReports:
         self._text = text
         self._unended = len(text) if text.endswith(b"\n") else text.rfind(b"\n") + 1
         # nvlink's reports contain `info    : ` too; pieces of lines count only near reports.
-        self._next = -1 if stack_awaited or _TOOLS.stand_in(text) else len(text)
+        self._next = -1 if stack_awaited or _TOOLS.occur_in(text) else len(text)
         self._positions = _REPORT_WORDS.positions(text)
 
     def at(self, position: int) -> int:

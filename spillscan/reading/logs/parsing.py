@@ -50,7 +50,7 @@ _OF_BUILDERS = r"(?:ninja|make(?:\[\d+\])?): |\[\d+/\d+\] "
 """Text that no compiler prints."""
 _NO_USE = ("processing", "debug_section_missing", "deprecated")
 """Messages unrelated to a kernel's resources."""
-_WITH_FIGURES = ("spill_warning", "local_memory_warning")
+_WITH_VALUES = ("spill_warning", "local_memory_warning")
 """Messages that repeat values of a report."""
 _KERNEL = re.compile(r"ptxas (?:info|warning)[^'\n]{0,300}?(?:'| entry | properties for )(\w{2,}+)(?='| is |$)")
 """A line with a single word in the place of a kernel's name."""
@@ -134,11 +134,11 @@ def _headed(line: str) -> Message:
         return _unknown(parsed, "ptxas", line)
     if isinstance(parsed, Ignored):
         return Torn(line) if _of_two(_parted(line)[1]) else parsed
-    if isinstance(parsed, Note) and parsed.advisory.kind not in _WITH_FIGURES:
+    if isinstance(parsed, Note) and parsed.advisory.kind not in _WITH_VALUES:
         text = parsed.advisory.text
         if parsed.symbol is not None and parsed.symbol.isidentifier():
             text = text.replace(parsed.symbol, "f")  # so that kernels share cached results
-        cut = parsed.advisory.kind == "source_message" and fragments.begins_as_known(text)
+        cut = parsed.advisory.kind == "source_message" and fragments.begins_like_known(text)
         return Torn(line) if cut or _of_two(text) else parsed
     return parsed
 
@@ -178,7 +178,7 @@ def _unknown(parsed: Unknown, tool: str, line: str) -> Unknown | Torn:
     letter."""
     before, text = _parted(line, tool)
     of_report = re.search(_INFO, before) is not None
-    torn = fragments.begins_as_known(text) or holds_piece(line) or re.search(_OF_BUILDERS, text)
+    torn = fragments.begins_like_known(text) or holds_piece(line) or re.search(_OF_BUILDERS, text)
     return Torn(line) if torn or (of_report and not text[:1].isupper()) else replace(parsed, of_report=of_report)
 
 

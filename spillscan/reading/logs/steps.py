@@ -53,7 +53,7 @@ class Words:
             yield from sorted(places)
             size = _LEAST_BYTES if places else min(2 * size, _MOST_BYTES)
 
-    def stand_in(self, text: bytes) -> bool:
+    def occur_in(self, text: bytes) -> bool:
         """Whether ``text`` contains a match."""
         return next(self.positions(text), None) is not None
 

@@ -150,7 +150,7 @@ class Flow:
         if not self._of[Kind.RETURN]:
             return self._parts
         called = self._called()
-        known = {*self._parts, *_returning(called, self._ways_out)}
+        known = {*self._parts, *_returning(called, self._exits)}
         return sorted(known | self._unnamed(called, known) if self._kernel else known)
 
     def _called(self) -> set[int]:
@@ -165,7 +165,7 @@ class Flow:
         return called - {jump.target for jump in self._of[Kind.JUMP] if jump.target > jump.address}
 
     @cached_property
-    def _ways_out(self) -> list[tuple[int, bool]]:
+    def _exits(self) -> list[tuple[int, bool]]:
         """Unconditional exits and returns: (address, whether it is a return)."""
         kinds = (Kind.EXIT, Kind.RETURN)
         return [
@@ -181,7 +181,7 @@ class Flow:
         targets = called | {jump.target for jump in self._of[Kind.JUMP] if jump.target <= self._last}
         if self.guessed:
             targets.update(branch.target for branch in branches(self._moves, self._last, known))
-        ends = (address for (address, _), (_, returns) in pairwise(self._ways_out) if returns)
+        ends = (address for (address, _), (_, returns) in pairwise(self._exits) if returns)
         return {end + WORD for end in ends if targets.isdisjoint((end + WORD, end + 2 * WORD))}
 
     def only_returns(self, end: int | None) -> bool:
@@ -236,7 +236,7 @@ def branches(moves: Iterable[Move], last: int, entries: Container[int]) -> list[
     return flow
 
 
-def _returning(begins: Iterable[int], ways_out: Sequence[tuple[int, bool]]) -> list[int]:
+def _returning(begins: Iterable[int], exits: Sequence[tuple[int, bool]]) -> list[int]:
     """Addresses after which the first unconditional exit or return is a return."""
-    places = [(begin, bisect_left(ways_out, (begin, False))) for begin in begins]
-    return [begin for begin, place in places if place < len(ways_out) and ways_out[place][1]]
+    places = [(begin, bisect_left(exits, (begin, False))) for begin in begins]
+    return [begin for begin, place in places if place < len(exits) and exits[place][1]]

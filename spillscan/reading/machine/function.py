@@ -74,15 +74,15 @@ class _Reach:
         """Whether another setting leads to this one without passing a third."""
         place = self._line.place(setting)
         others = (other for other in self._stops if other != place)
-        return any(place in self._ways(each) for other in others for each in self._from(other))
+        return any(place in self._successors(each) for other in others for each in self._from(other))
 
-    def _ways(self, place: int) -> list[int]:
-        return [*self._line.ways[place], *self._calls.get(place, ())]
+    def _successors(self, place: int) -> list[int]:
+        return [*self._line.successors[place], *self._calls.get(place, ())]
 
     def _from(self, begin: int) -> set[int]:
         reached, work = {begin}, [begin]
         while work:
-            for place in self._ways(work.pop()):
+            for place in self._successors(work.pop()):
                 if place not in reached and place not in self._stops:
                     reached.add(place)
                     work.append(place)

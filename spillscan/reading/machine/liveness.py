@@ -101,8 +101,8 @@ class Graph:
         # Maxwell's after the exit or return before it, and damaged code jumps anywhere
         starts = (key // 4 + (INSTRUCTION if key % 4 else 0) for key in line.keys)
         begins = [min(-(-start // INSTRUCTION), rows) for start in starts]
-        ways = self._with_returns(line, flow)
-        leaving = {node for node, way in enumerate(ways) if not way}
+        successors = self._with_returns(line, flow)
+        leaving = {node for node, successor in enumerate(successors) if not successor}
         leaving.update(
             line.before(each.address)
             for each in branches
@@ -111,9 +111,9 @@ class Graph:
         self.begins: list[int] = begins
         """Row of the first instruction of each block, ascending."""
         self.ends: list[int] = [max(begin, end) for begin, end in pairwise([*begins, rows])]
-        self.ways = ways
+        self.successors = successors
         """Successors of each block."""
-        self.leaves = [node in leaving for node in range(len(ways))]
+        self.leaves = [node in leaving for node in range(len(successors))]
         """Whether control may leave after each block."""
 
     def depths(self) -> Sequence[int | None]:
@@ -123,7 +123,7 @@ class Graph:
     @staticmethod
     def _with_returns(line: Line, flow: Flow) -> list[tuple[int, ...]]:
         """Successors of each node, with edges from each callee's returns to the code after its calls."""
-        ways, entries = list(line.ways), flow.entries
+        successors, entries = list(line.successors), flow.entries
         after: dict[int, list[int]] = {}
         for call in flow.inner_calls():
             after.setdefault(call.target, []).append(line.before(call.address) + 1)
@@ -131,15 +131,15 @@ class Graph:
             number = bisect_right(entries, address) - 1
             if number >= 0:
                 node = line.before(address)
-                ways[node] = (*ways[node], *after.get(entries[number], ()))
-        return ways
+                successors[node] = (*successors[node], *after.get(entries[number], ()))
+        return successors
 
 
 def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) -> list[int]:
     """Registers live after each block."""
     before: list[list[int]] = [[] for _ in wanted]
-    for number, way in enumerate(blocks.ways):
-        for each in way:
+    for number, successor in enumerate(blocks.successors):
+        for each in successor:
             before[each].append(number)
     into, out = [0] * len(wanted), [1 << STACK_POINTER if leaves else 0 for leaves in blocks.leaves]
     work, queued = list(range(len(wanted))), bytearray(b"\1") * len(wanted)
@@ -147,7 +147,7 @@ def _after_blocks(wanted: Sequence[int], passing: Sequence[int], blocks: Graph) 
         number = work.pop()
         queued[number] = 0
         behind = out[number]
-        for each in blocks.ways[number]:
+        for each in blocks.successors[number]:
             behind |= into[each]
         out[number] = behind
         new = behind & passing[number] | wanted[number]

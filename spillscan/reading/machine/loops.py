@@ -33,7 +33,7 @@ def depths(
     if len(kept) > MOST_BRANCHES:
         return [None] * len(points)
     line = Line(kept, entries)
-    nest = loop_depths(line.ways, [line.place(root) for root in (0, *entries)])
+    nest = loop_depths(line.successors, [line.place(root) for root in (0, *entries)])
     return [nest[line.place(point)] for point in points]
 
 
@@ -82,14 +82,14 @@ class Line:
         places.sort()
         self.keys = [key for key, _ in places]
         """Four times the address; one more for a branch, two more for the code after it."""
-        self.ways: list[tuple[int, ...]] = [*((at,) for at in range(1, len(places))), ()]
+        self.successors: list[tuple[int, ...]] = [*((at,) for at in range(1, len(places))), ()]
         """Successors of each node."""
         for at, (_, number) in enumerate(places):
             if number >= 0:
                 branch = branches[number]
                 targets = [*cases.get(number, ()), *([4 * branch.target] if branch.target >= 0 else [])]
-                ways = [bisect_left(self.keys, target) for target in targets]
-                self.ways[at - 1] = (*ways, *([at] if branch.conditional else []))
+                successors = [bisect_left(self.keys, target) for target in targets]
+                self.successors[at - 1] = (*successors, *([at] if branch.conditional else []))
 
     def place(self, address: int) -> int:
         """Last place at or before an address."""
@@ -115,14 +115,14 @@ def _cases(branches: Sequence[Branch], labels: Collection[int]) -> dict[int, lis
     return cases
 
 
-def loop_depths(ways: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int | None]:
-    """Natural loops around each node of a graph; ``None``: unreachable. ``ways``: successors of each node."""
-    order = _postorder([*ways, tuple(roots)])  # the last one leads to all roots
+def loop_depths(successors: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int | None]:
+    """Natural loops around each node of a graph; ``None``: unreachable. ``successors``: successors of each node."""
+    order = _postorder([*successors, tuple(roots)])  # the last one leads to all roots
     number = {node: at for at, node in enumerate(order)}
     before: list[list[int]] = [[] for _ in order]
     for at, node in enumerate(order[:-1]):
-        for way in ways[node]:
-            before[number[way]].append(at)
+        for successor in successors[node]:
+            before[number[successor]].append(at)
     for root in roots:
         before[number[root]].append(len(order) - 1)
     heads, outer = loop_bodies(before, dominators(before))
@@ -130,21 +130,21 @@ def loop_depths(ways: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int
     for at in range(len(order) - 2, -1, -1):  # the head of a loop has a greater number than its body
         around = depths[outer[at]] if outer[at] >= 0 else 0
         depths[at] = around + heads[at]
-    return [depths[number[node]] if node in number else None for node in range(len(ways))]
+    return [depths[number[node]] if node in number else None for node in range(len(successors))]
 
 
-def _postorder(ways: Sequence[Sequence[int]]) -> list[int]:
+def _postorder(successors: Sequence[Sequence[int]]) -> list[int]:
     """Nodes that the last one reaches, in postorder: each after its successors."""
     order: list[int] = []
-    seen = bytearray(len(ways))
+    seen = bytearray(len(successors))
     seen[-1] = 1
-    work = [(len(ways) - 1, iter(ways[-1]))]
+    work = [(len(successors) - 1, iter(successors[-1]))]
     while work:
         node, rest = work[-1]
-        for way in rest:
-            if not seen[way]:
-                seen[way] = 1
-                work.append((way, iter(ways[way])))
+        for successor in rest:
+            if not seen[successor]:
+                seen[successor] = 1
+                work.append((successor, iter(successors[successor])))
                 break
         else:
             order.append(node)

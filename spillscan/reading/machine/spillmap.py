@@ -10,7 +10,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:  # not loaded to read logs
     from spillscan.model.code import SassStats
-    from spillscan.model.local import AccessClass, LocalAccess, LocalTraffic, SourceLine, WeighedLine
+    from spillscan.model.local import AccessClass, CostLine, LocalAccess, LocalTraffic, SourceLine
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ def culprits(
 ) -> list[Culprit]:
     """Source lines of the accesses of one class, costliest first. ``place_of`` selects a line or one of the call sites
     that it was inlined at; accesses at the same place are summed."""
-    groups: dict[tuple[str, int], list[WeighedLine]] = {}
+    groups: dict[tuple[str, int], list[CostLine]] = {}
     for line in local.lines:
         if line.kind == kind:
             place = place_of(line.source)

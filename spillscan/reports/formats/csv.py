@@ -20,7 +20,7 @@ _identity: Callable[[Kernel], tuple[Any, ...]] = attrgetter(
     "key.symbol", "name", "short_name", "key.arch", "key.unit", "role", "confidence", "final"
 )
 _IDENTITY = ("symbol", "name", "short_name", "arch", "unit", "role", "confidence", "final")
-_FIGURES = (*NUMBERS, "constant_bytes", "compile_ms")
+_METRICS = (*NUMBERS, "constant_bytes", "compile_ms")
 _PLACE = ("input", "line")
 
 
@@ -41,7 +41,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
             head = (finding.rule, finding.severity, finding.message)
             yield _row((*head, *_identity(finding.kernel)[:5], finding.fingerprint, *place, finding.baseline_state))
         return
-    yield _row((*_IDENTITY, *_FIGURES, *_PLACE))
+    yield _row((*_IDENTITY, *_METRICS, *_PLACE))
     for kernel in report.build.kernels:
         usage = kernel.usage
         banks = None if usage.constant_bytes is None else " ".join(f"{b}:{size}" for b, size in usage.constant_bytes)

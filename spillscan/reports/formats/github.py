@@ -14,12 +14,12 @@ from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import gap_lines
-from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import LONGEST_ARCH, fields_of, summary, way_facts
+from spillscan.reports.report import GATE_KINDS, Report
+from spillscan.reports.words import LONGEST_ARCH, fields_of, step_facts, summary
 
 FORMAT = "github"
 HELP = "GitHub annotations, 10 of each severity, worst first"
-KINDS = JUDGED
+KINDS = GATE_KINDS
 
 SHOWN = 10
 """Annotations per type that the runner keeps for a step."""
@@ -74,8 +74,8 @@ def _of_findings(report: Report) -> Iterator[_Annotation]:
 
 def _message(finding: Finding, report: Report, message: str) -> str:
     """``message``, followed by cause, fixes and next command if ``finding`` is the first of its family."""
-    for way in report.details.ways:
-        for heading, text in way_facts(way) if way.finding is finding else ():
+    for step in report.details.steps:
+        for heading, text in step_facts(step) if step.finding is finding else ():
             if len(message) + len(heading) + len(text) + 3 <= _LONGEST:
                 message += f"\n{heading}: {text}"
     return message

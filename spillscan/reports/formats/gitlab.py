@@ -13,12 +13,12 @@ from spillscan.model import Severity
 from spillscan.output.records import array
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import gap_fields
-from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.report import GATE_KINDS, Report
 from spillscan.reports.words import Fields, fields_of
 
 FORMAT = "gitlab"
 HELP = "GitLab Code Quality report"
-KINDS = JUDGED
+KINDS = GATE_KINDS
 
 _SEVERITIES: dict[Severity | None, str] = {"error": "major", "warning": "minor", "note": "info", None: "critical"}
 _TOP = 1

@@ -115,10 +115,10 @@ def _place(finding: Finding, report: Report) -> str:
 
 def _first(report: Report, index: Index) -> list[dict[str, Any]]:
     """Advice for the page: next steps of failing findings, then the families to fix first, as in ``advise``."""
-    ways = report.details.ways
-    shown = {way.made.ranked.family for way in ways}
+    steps = report.details.steps
+    shown = {step.made.ranked.family for step in steps}
     entries: list[tuple[str, str, Advice, Sequence[str]]] = [
-        ("found", way.finding.message, way.made, [way.command] * bool(way.command)) for way in ways
+        ("found", step.finding.message, step.made, [step.command] * bool(step.command)) for step in steps
     ]
     entries += [
         (each.about, why_here(each), report.advice(each), ()) for each in report.first if each.family not in shown

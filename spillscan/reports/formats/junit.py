@@ -14,12 +14,12 @@ from spillscan.naming import Names
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import merged
-from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.report import GATE_KINDS, Report
 from spillscan.reports.words import LONGEST_NAME, fields_of, message_of
 
 FORMAT = "junit"
 HELP = "JUnit XML: one suite per arch, one case per kernel"
-KINDS = JUDGED
+KINDS = GATE_KINDS
 
 _MOST_GAPS = 100
 """Kinds of gaps listed."""

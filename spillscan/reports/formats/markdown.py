@@ -24,7 +24,7 @@ from spillscan.reports.differences import change_table
 from spillscan.reports.gaps import gap_lines
 from spillscan.reports.groups import archs_cell
 from spillscan.reports.kernels import kernel_table
-from spillscan.reports.report import ALL_KINDS, Report, Way
+from spillscan.reports.report import ALL_KINDS, NextStep, Report
 from spillscan.reports.words import (
     LONGEST_ARCH,
     LONGEST_NAME,
@@ -34,8 +34,8 @@ from spillscan.reports.words import (
     inputs_of,
     label_of,
     place_text,
+    step_markdown,
     summary,
-    way_markdown,
 )
 
 FORMAT = "markdown"
@@ -114,7 +114,7 @@ def _check(report: Report) -> Iterator[str]:
     kernels = _kernels(found)
     verdict = f"{count(len(found), 'finding')}{f' in {kernels}' if found else ''}"
     yield from _head(_mark(report), _with_gaps(report, verdict), _build_facts(report))
-    yield from _judged(report)
+    yield from _check_result(report)
     notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
     yield from ("", *notes) if notes else ()
     yield from _folded_list("accept", [f"- {code(each, _LONGEST_REASON)}" for each in report.details.accept])
@@ -128,7 +128,7 @@ def _diff(report: Report) -> Iterator[str]:
     also = [words(each) for each in (*pairings.toolkits(report), *pairings.other_code(report), *pairings.archs(report))]
     facts = [_deltas(report), pair, *_build_facts(report), *also]
     yield from _head(_mark(report), _with_gaps(report, verdict), facts)
-    yield from _judged(report)
+    yield from _check_result(report)
     changed = change_table(report, _CHANGES)
     if changed.rows:
         yield ""
@@ -174,7 +174,7 @@ def _deltas(report: Report) -> str:
     return f"**{', '.join(deltas)}**" if deltas else ""
 
 
-def _judged(report: Report) -> Iterator[str]:
+def _check_result(report: Report) -> Iterator[str]:
     """Gaps and severe findings; then, folded, next steps, other findings and accepted gaps."""
     if report.gaps:
         yield from ("", "**Incomplete input; the gate cannot pass:**", "")
@@ -183,7 +183,7 @@ def _judged(report: Report) -> Iterator[str]:
     if shown:
         yield ""
         yield from _finding_table(report, shown)
-    yield from _next_steps(report.details.ways, report)
+    yield from _next_steps(report.details.steps, report)
     notes, more = _rows([each for each in report.open_findings if not at_least(each.severity, "warning")], report)
     for rows, noun in ((others, "more finding"), ([*notes, *more], "note")):
         if rows:
@@ -218,12 +218,12 @@ def _rows(findings: Sequence[Finding], report: Report) -> tuple[list[_FindingRow
     return shown[:SHOWN], [each._replace(more=0) for each in shown[SHOWN:]] + folded
 
 
-def _next_steps(ways: Sequence[Way], report: Report) -> Iterator[str]:
+def _next_steps(steps: Sequence[NextStep], report: Report) -> Iterator[str]:
     """Folded list of cause, other fixes and command of the first families."""
     lines = []
-    for way in ways:
-        lines.append(f"- **{_name(report, way.kernel)}**")
-        lines += [f"  - {line}" for line in way_markdown(way, but=_fix(way))]
+    for step in steps:
+        lines.append(f"- **{_name(report, step.kernel)}**")
+        lines += [f"  - {line}" for line in step_markdown(step, but=_fix(step))]
     yield from _folded_list("next steps", lines)
 
 
@@ -240,14 +240,14 @@ def _cells(report: Report, row: _FindingRow) -> Row:
     name = _name(report, finding.kernel, placed=source_place(finding, report.tree) is None)
     name += f" and {row.more:,} more" if row.more else ""
     archs = code(archs_cell(each.kernel.key.arch for each in row.findings), 2 * LONGEST_ARCH)
-    fix = next((_fix(way) for way in report.details.ways if way.finding in row.findings), "")
+    fix = next((_fix(step) for step in report.details.steps if step.finding in row.findings), "")
     text = f"{severity}{words(finding.message)} {rule}"
     return name, archs, text, _where(report, finding), words(fix) if fix else ""
 
 
-def _fix(way: Way) -> str:
+def _fix(step: NextStep) -> str:
     """Text of the first fix; empty if there is none."""
-    return next((text for heading, text in way.lines if heading not in ("cause", "next")), "")
+    return next((text for heading, text in step.lines if heading not in ("cause", "next")), "")
 
 
 def _where(report: Report, finding: Finding) -> str:

@@ -9,12 +9,12 @@ from spillscan.model import Severity
 from spillscan.output.records import harmless
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import gap_fields
-from spillscan.reports.report import JUDGED, Report
+from spillscan.reports.report import GATE_KINDS, Report
 from spillscan.reports.words import fields_of
 
 FORMAT = "rdjsonl"
 HELP = "diagnostics for reviewdog"
-KINDS = JUDGED
+KINDS = GATE_KINDS
 
 _SEVERITIES: dict[Severity | None, str] = {"error": "ERROR", "warning": "WARNING", "note": "INFO", None: "ERROR"}
 

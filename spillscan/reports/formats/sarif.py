@@ -24,12 +24,12 @@ from spillscan.output.records import array, harmless
 from spillscan.output.safe import printable
 from spillscan.output.terminal import Style
 from spillscan.reports.gaps import merged
-from spillscan.reports.report import JUDGED, Report
-from spillscan.reports.words import family_of, fields_of, label_of, way_facts, way_markdown
+from spillscan.reports.report import GATE_KINDS, Report
+from spillscan.reports.words import family_of, fields_of, label_of, step_facts, step_markdown
 
 FORMAT = "sarif"
 HELP = "SARIF 2.1.0 for code scanning"
-KINDS = JUDGED
+KINDS = GATE_KINDS
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 25_000
@@ -65,12 +65,12 @@ def _rule(rule: Rule, report: Report) -> dict[str, Any]:
     about = explanations("rules")[rule.id]
     plain = [f"{title}: {text}" for title, text in about.parts.items()]
     marked = [f"**{title}**\n\n{text}" for title, text in about.parts.items()]
-    for way in (each for each in report.details.ways if each.finding.rule == rule.id):
-        label = label_of(way.kernel, report.names)
-        steps = (f"  {heading}: {text}" for heading, text in way_facts(way))
-        plain.append("\n".join((f"What to do here: {label}", *steps)))
-        steps = (f"  - {each}" for each in way_markdown(way))
-        marked.append("\n".join((f"**What to do here**: {code(label)}", "", *steps)))
+    for step in (each for each in report.details.steps if each.finding.rule == rule.id):
+        label = label_of(step.kernel, report.names)
+        lines = (f"  {heading}: {text}" for heading, text in step_facts(step))
+        plain.append("\n".join((f"What to do here: {label}", *lines)))
+        lines = (f"  - {each}" for each in step_markdown(step))
+        marked.append("\n".join((f"**What to do here**: {code(label)}", "", *lines)))
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-")),

@@ -101,7 +101,7 @@ def _shown(kernels: Sequence[Kernel]) -> dict[Metric, list[int | None]]:
     alike = [id(kernel.usage if kernel.sass is None else kernel) for kernel in kernels]
     distinct = dict(zip(alike, kernels, strict=True))
     found = {}
-    for each, get in _FIGURES.items():
+    for each, get in _METRICS.items():
         values = {number: get(kernel) for number, kernel in distinct.items()}
         if each.name in _ALWAYS or any(value is not None for value in values.values()):
             found[each] = [values[number] for number in alike]
@@ -112,7 +112,7 @@ _ALWAYS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", 
 """Metrics that always have a column, even without values."""
 
 
-def _figures() -> Iterator[tuple[Metric, Callable[[Kernel], int | None]]]:
+def _metrics() -> Iterator[tuple[Metric, Callable[[Kernel], int | None]]]:
     """Printed metrics in column order, then code size; spills come from the code if no line reports them."""
     first = [BY_NAME[name] for name in _ALWAYS]
     for each in (*first, *(each for each in PRINTED if each not in first)):
@@ -124,7 +124,7 @@ def _figures() -> Iterator[tuple[Metric, Callable[[Kernel], int | None]]]:
 
 
 _CODE_BYTES = BY_NAME["code_bytes"]
-_FIGURES = dict(_figures())
+_METRICS = dict(_metrics())
 
 
 def sorted_by(name: str) -> dict[str, str]:

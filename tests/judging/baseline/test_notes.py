@@ -35,14 +35,14 @@ SIZED = "_Z6kernelILi{}EEvPfii"
 )
 def test_kernels_that_are_not_recorded_are_named(now: list[Kernel], said: str) -> None:
     gate, of = Gate("b.jsonl", written(build(kernel(SIZED.format(8)))), Policy()), build(*now)
-    judgement = check(of, Policy())
-    held = gate.judge(judgement.findings, of, of, undecided=judgement.undecided)
+    outcome = check(of, Policy())
+    held = gate.apply(outcome.findings, of, of, undecided=outcome.undecided)
     notes = {each.code: each.message for each in gate.issues(held, of)}
     wanted = f"not recorded: {said}; their regressions go unnoticed" if said else ""
     assert notes.get("unrecorded-kernels", "").partition("; to record")[0] == wanted
     assert gate.report(Report(kind="check", build=of), held).of_baseline == gate.issues(held, of)
     own = gate._replace(own=written(of))
-    assert not own.judge([], of, of, undecided=judgement.undecided).of("unknown"), "the change records it"
+    assert not own.apply([], of, of, undecided=outcome.undecided).of("unknown"), "the change records it"
 
 
 def test_replaced_kernels_are_listed(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_another_toolkit_is_noted(recorded: tuple[str, ...], now: tuple[str, ...
     assert others_than(recorded, now) == others
     of, after = (_made_by(found) for found in (recorded, now))
     gate = Gate("b.jsonl", parse(text_of(written(of)), "b.jsonl"), Policy())
-    notes = [each.message for each in gate.issues(gate.judge([], after, after), after) if each.code == "other-toolkit"]
+    notes = [each.message for each in gate.issues(gate.apply([], after, after), after) if each.code == "other-toolkit"]
     assert [note.partition(",")[0] for note in notes] == [f"this build uses CUDA {each}" for each in others]
 
 

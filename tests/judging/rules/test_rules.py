@@ -50,22 +50,22 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 @pytest.mark.parametrize("log", ["demo/head.log", "sass/cuobjdump-sm_120-13.5.sass.zst"])
 def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
     limits = {limit.name: limit for each in rules.checks() for limit in each.rule.limits}
-    bare = [each for each in rules.checks() if not any(limit.judges == "build" for limit in each.rule.limits)]
+    bare = [each for each in rules.checks() if not any(limit.scope == "build" for limit in each.rule.limits)]
     said = {}
     for value in (None, 0):
-        judgement = rules.check(scan(FIXTURES / log), Same(rules.Terms(limits=dict.fromkeys(limits, value))))
-        said[value] = {each.rule for each in judgement.findings} | {each.rule.id for each in judgement.undecided}
+        outcome = rules.check(scan(FIXTURES / log), Same(rules.Terms(limits=dict.fromkeys(limits, value))))
+        said[value] = {each.rule for each in outcome.findings} | {each.rule.id for each in outcome.undecided}
     free = {each.rule.id for each in bare}
     assert said[None] <= free
     assert said[0] - free, "with limits they do"
 
 
 def test_every_rule_has_examples() -> None:
-    shown = {(example["rule"], example["judges"]) for example in EXAMPLES}
-    assert shown == {(each.rule.id, judged) for each in rules.checks() for judged in each.judges}
+    shown = {(example["rule"], example["scope"]) for example in EXAMPLES}
+    assert shown == {(each.rule.id, scope) for each in rules.checks() for scope in each.scopes}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['rule']}-{example['judges']}")
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example['rule']}-{example['scope']}")
 def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
     for outcome in ("fails", "passes"):
         found = findings(example[outcome], tmp_path)
@@ -81,24 +81,24 @@ def test_a_rule_with_a_limit_is_undecided_where_its_value_is_missing(rule: Rule)
     change = Change(state="unknown", before=silent, after=silent)
     for limits in ({each.name: value for each in rule.limits} for value in (1, None)):
         policy = Same(rules.Terms(limits=limits))
-        judgement = rules.check(Build(kernels=(silent,)), policy)
-        found = [*judgement.findings, *rules.check_changes([change], policy).findings]
+        outcome = rules.check(Build(kernels=(silent,)), policy)
+        found = [*outcome.findings, *rules.check_changes([change], policy).findings]
         assert rule.id not in {each.rule for each in found}
         for judged, undecided in (
-            ("build", judgement.undecided),
+            ("build", outcome.undecided),
             ("change", rules.check_changes([change], policy).undecided),
         ):
             reasons = [each.reason for each in undecided if each.rule == rule]
-            open_end = judged in {limit.judges for limit in rule.limits} and any(limits.values())
+            open_end = judged in {limit.scope for limit in rule.limits} and any(limits.values())
             assert len(reasons) == open_end
 
 
-OF_BUILDS = [each.rule.id for each in rules.checks() if "build" in each.judges]
+OF_BUILDS = [each.rule.id for each in rules.checks() if "build" in each.scopes]
 
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
 def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, tmp_path: Path) -> None:
-    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
+    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["scope"]) == (rule, "build"))
     policy = policy_of(example)
     for finding in (each for each in findings(example, tmp_path) if each.rule == rule):
         figures = rules.measure(rule, finding.kernel, policy.terms_of(finding.kernel))
@@ -109,7 +109,7 @@ def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, t
 @pytest.mark.parametrize("rule", OF_BUILDS)
 def test_a_kernel_of_the_same_values_excuses_none(rule: str, tmp_path: Path) -> None:
     """Equal kernels are judged once: what a rule judges by must be part of what makes them equal."""
-    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["judges"]) == (rule, "build"))
+    (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["scope"]) == (rule, "build"))
     all_found = findings(example, tmp_path)
     objected = Counter(id(finding.kernel) for finding in all_found)
     found = min((each for each in all_found if each.rule == rule), key=lambda each: objected[id(each.kernel)])

@@ -369,7 +369,7 @@ _OF_LINES = ("lost lines", "doubled lines", "swapped lines", "gaps", "damaged li
 
 _SUMS = ("cumulative_spill_store_bytes", "cumulative_spill_load_bytes")
 """No line prints them."""
-_FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
+_METRICS = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 
 
 def wrong(reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = ()) -> Iterator[str]:
@@ -408,7 +408,7 @@ def _agree(found: Kernel, true: Kernel) -> bool:
     mine, theirs = found.usage, true.usage
     unknown = {name for name in _SUMS if getattr(theirs, name) is None}  # for what stands further down in the log
     return all(
-        getattr(mine, name) in (None, getattr(theirs, name)) for name in _FIGURES if name not in unknown
+        getattr(mine, name) in (None, getattr(theirs, name)) for name in _METRICS if name not in unknown
     ) and not (found.role == "entry" and true.role == "function")
 
 

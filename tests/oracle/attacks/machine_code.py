@@ -87,7 +87,7 @@ _FUNCTION = re.compile(r"\t\tFunction : (.+)$")
 _END = re.compile(r"\t\t\.{4,}$")
 _SECTION = re.compile(r"[ \t]+\.section[ \t]+\.text\.")
 _SIZE = re.compile(r"[ \t]+\.size[ \t]+\S+,\((\S+) - ")
-_FIGURES = re.compile(
+_METRICS = re.compile(
     r"  REG:\d+ STACK:(?:\d+|UNKNOWN) SHARED:\d+ LOCAL:\d+(?: CONSTANT\[\d+\]:\d+)*"
     r" TEXTURE:\d+ SURFACE:\d+ SAMPLER:\d+$"
 )
@@ -101,7 +101,7 @@ def traceless(text: str, form: str, known: frozenset[str]) -> bool:
     if form == "res_usage":
         pairs = zip(lines, [*lines[1:], ""], strict=True)
         return all(
-            bool(_FIGURES.match(after)) if line.startswith(" Function") else line in known or bool(_FIGURES.match(line))
+            bool(_METRICS.match(after)) if line.startswith(" Function") else line in known or bool(_METRICS.match(line))
             for line, after in pairs
         ) and len(re.findall("^ Function", text, re.M)) == len(re.findall("^  REG:", text, re.M))
     return _whole_listing(lines, form, known)

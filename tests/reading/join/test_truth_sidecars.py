@@ -13,74 +13,74 @@ from spillscan.reading.join import attach_sidecars
 PLACE = "cache/k"
 
 
-def beside(symbol: str = "k", place: str = PLACE, **said: Any) -> Sidecar:
+def siblings(symbol: str = "k", place: str = PLACE, **said: Any) -> Sidecar:
     return Sidecar(place=place, symbol=symbol, origin=Origin(input=f"{place}.json"), **said)
 
 
 TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None, int] | None, int]] = [
     ("nothing beside it", {}, [], None, 0),
-    ("threads alone: dynamic memory is open", {}, [beside(threads_per_block=64)], None, 0),
-    ("dynamic memory alone: threads are open", {}, [beside(dynamic_shared_bytes=64)], None, 0),
+    ("threads alone: dynamic memory is open", {}, [siblings(threads_per_block=64)], None, 0),
+    ("dynamic memory alone: threads are open", {}, [siblings(dynamic_shared_bytes=64)], None, 0),
     (
         "both, and one block a cluster where nobody says more",
         {},
-        [beside(threads_per_block=64, dynamic_shared_bytes=512)],
+        [siblings(threads_per_block=64, dynamic_shared_bytes=512)],
         (64, 512, 512, 1),
         0,
     ),
     (
         "a cluster that it names",
         {},
-        [beside(threads_per_block=64, dynamic_shared_bytes=512, cluster_blocks=4)],
+        [siblings(threads_per_block=64, dynamic_shared_bytes=512, cluster_blocks=4)],
         (64, 512, 512, 4),
         0,
     ),
     (
         "from two files of one place, one of them for all its kernels",
         {},
-        [beside(dynamic_shared_bytes=0), beside(symbol="", threads_per_block=64)],
+        [siblings(dynamic_shared_bytes=0), siblings(symbol="", threads_per_block=64)],
         (64, 0, None, 1),
         0,
     ),
-    ("two that differ say nothing", {}, [beside(threads_per_block=64), beside(threads_per_block=32)], None, 0),
-    ("of another kernel", {}, [beside("l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
-    ("of another place", {}, [beside(place="cache/l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
+    ("two that differ say nothing", {}, [siblings(threads_per_block=64), siblings(threads_per_block=32)], None, 0),
+    ("of another kernel", {}, [siblings("l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
+    ("of another place", {}, [siblings(place="cache/l", threads_per_block=64, dynamic_shared_bytes=0)], None, 0),
     (
         "its code has no dynamic memory",
         {"dynamic_shared": False},
-        [beside(threads_per_block=64)],
+        [siblings(threads_per_block=64)],
         (64, 0, None, 1),
         0,
     ),
     (
         "its code promises a block size",
         {"launch_bounds": LaunchBounds(required_threads=128)},
-        [beside(dynamic_shared_bytes=8)],
+        [siblings(dynamic_shared_bytes=8)],
         (128, 8, 8, 1),
         0,
     ),
     (
         "and another is no launch of this code",
         {"launch_bounds": LaunchBounds(required_threads=128)},
-        [beside(threads_per_block=127, dynamic_shared_bytes=8)],
+        [siblings(threads_per_block=127, dynamic_shared_bytes=8)],
         None,
         128,
     ),
     (
         "as many as its bounds allow",
         {"launch_bounds": LaunchBounds(max_threads=128)},
-        [beside(threads_per_block=128, dynamic_shared_bytes=8)],
+        [siblings(threads_per_block=128, dynamic_shared_bytes=8)],
         (128, 8, 8, 1),
         0,
     ),
     (
         "more than they allow",
         {"launch_bounds": LaunchBounds(max_threads=128)},
-        [beside(threads_per_block=129, dynamic_shared_bytes=8)],
+        [siblings(threads_per_block=129, dynamic_shared_bytes=8)],
         None,
         128,
     ),
-    ("a device function has no launch", {"role": "function"}, [beside(threads_per_block=64)], None, 0),
+    ("a device function has no launch", {"role": "function"}, [siblings(threads_per_block=64)], None, 0),
 ]
 
 

@@ -176,7 +176,7 @@ def test_real_builds(file: str) -> None:
     assert run("check", FIXTURES / file, *options).returncode == EXIT.get(name, 2)
 
 
-JUDGED = [
+GATE_KINDS = [
     entry
     for entry in manifest()
     if entry["format"] in ("build", "ptxas", "mixed")
@@ -185,7 +185,7 @@ JUDGED = [
 ]
 
 
-@pytest.mark.parametrize("entry", JUDGED)
+@pytest.mark.parametrize("entry", GATE_KINDS)
 def test_exit_status_of_the_tools_says_the_same(entry: dict[str, object]) -> None:
     """Over all fixtures: where the tools failed there is a gap, and nowhere else."""
     failed = any(issue.code in CODES for issue in read_any(FIXTURES / str(entry["file"])).issues)

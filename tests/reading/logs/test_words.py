@@ -24,7 +24,7 @@ def test_lines_are_those_of_a_search_for_each_word(text: bytes, start: int, size
     assert list(words.lines(text, start, min(start + size, len(text)))) == expected
     first = min((at for word in WORDS if (at := part.find(word)) >= 0), default=None)
     assert next(words.positions(part), None) == first
-    assert words.stand_in(part) == (first is not None)
+    assert words.occur_in(part) == (first is not None)
 
 
 @given(st.lists(PIECES, max_size=40).map(b"".join), st.integers(0, 4000), st.integers(0, 6000))

@@ -24,14 +24,16 @@ def sets(rows: list[set[int]]) -> list[int]:
     return [sum(1 << register for register in row) for row in rows]
 
 
-def naive(read: list[set[int]], written: list[set[int]], guarded: list[bool], ways: list[list[int]]) -> list[set[int]]:
+def naive(
+    read: list[set[int]], written: list[set[int]], guarded: list[bool], successors: list[list[int]]
+) -> list[set[int]]:
     """By instruction: R1 where control leaves."""
     before: list[set[int]] = [set() for _ in read]
     changed = True
     while changed:
         changed = False
         for row in reversed(range(len(read))):
-            behind = set().union(*(before[way] for way in ways[row])) if ways[row] else {1}
+            behind = set().union(*(before[way] for way in successors[row])) if successors[row] else {1}
             found = (behind - (set() if guarded[row] else written[row])) | read[row]
             changed = changed or found != before[row]
             before[row] = found
@@ -46,18 +48,18 @@ def test_dataflow(seed: int) -> None:
         [{chance.choice((1, 2, 3, 70, 254)) for _ in range(chance.randint(0, 2))} for _ in range(size)] for _ in "rw"
     )
     guarded = [chance.random() < 0.2 for _ in range(size)]
-    ways = [[row + 1] if row + 1 < size else [] for row in range(size)]
+    successors = [[row + 1] if row + 1 < size else [] for row in range(size)]
     moves = []
     for row in sorted(chance.sample(range(size), size // 8)):
         target, conditional = chance.randrange(size), chance.random() < 0.7
         if target == row:
             continue
         moves.append((row * 16, target * 16, int(Kind.JUMP), conditional))
-        ways[row] = [target, *(ways[row] if conditional else [])]
+        successors[row] = [target, *(successors[row] if conditional else [])]
     flow = Flow([Move(*each) for each in moves], last=16 * (size - 1), kernel=True)
     effects = Effects(sets(read), sets(written), guarded, [False] * size)
     found = live(effects, Graph(flow, NOTHING, size, function=False))
-    expected = naive(read, written, guarded, ways)
+    expected = naive(read, written, guarded, successors)
     for row in range(size):
         assert found.sets[row] == sets([expected[row] | written[row]])[0], row
     assert found.counts == [len(expected[row] | written[row]) for row in range(size)]

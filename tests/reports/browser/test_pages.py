@@ -43,7 +43,7 @@ NAMES = ".rows .cell-name a"
 HOSTILE = ("hostile", "hostile-diff")
 COURSES = ("history", "sweep", "size")
 
-FIGURES = ("registers", "spill_store_bytes", "spill_load_bytes")
+METRICS = ("registers", "spill_store_bytes", "spill_load_bytes")
 
 
 def first_kernel(tab: Tab) -> str:
@@ -313,7 +313,7 @@ def test_the_strip_of_code_is_whole_on_paper(site: Site, browse: Open) -> None:
     for number, page in enumerate(reader.pages):
 
         def place(text: str, at: list[float], own: list[float], *_: object, number: int = number) -> None:
-            x, y = (own[4] * at[way] + own[5] * at[way + 2] + at[way + 4] for way in (0, 1))
+            x, y = (own[4] * at[step] + own[5] * at[step + 2] + at[step + 4] for step in (0, 1))
             rows.setdefault((number, round(y)), {})[text.strip()] = x
 
         page.extract_text(visitor_text=place)
@@ -399,7 +399,7 @@ def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Op
 def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
     tab = browse(site["hostile"], "#/table")
     edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
-    for name in FIGURES:
+    for name in METRICS:
         assert len(tab.page.locator(f".cell-{name}").evaluate_all(edges)) == 1
 
 
@@ -554,7 +554,7 @@ def test_cells_are_those_of_json_and_of_text(
 
     def cells(at: int) -> dict[str, str]:
         usage = documents[at]["usage"]
-        found = {name: "–" if usage[name] is None else f"{usage[name]:,}" for name in FIGURES}
+        found = {name: "–" if usage[name] is None else f"{usage[name]:,}" for name in METRICS}
         return {**found, "arch": documents[at]["arch"]}
 
     tab = browse(page, "#/table")
@@ -573,7 +573,7 @@ def test_cells_are_those_of_json_and_of_text(
         arch = archs.partition(",")[0].partition(" …")[0]
         alike = [cells(at) for at, each in enumerate(kernels) if each.named_by in called and each.key.arch == arch]
         shown = [figure.rstrip("*").replace("-", "–") for figure in figures[:3]]
-        assert any(shown == [each[key] for key in FIGURES] for each in alike), (name, archs)
+        assert any(shown == [each[key] for key in METRICS] for each in alike), (name, archs)
 
 
 def test_a_history_has_one_filter_for_its_tables(site: Site, browse: Open) -> None:

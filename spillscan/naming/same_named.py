@@ -20,7 +20,7 @@ from spillscan.naming.symbol import source_name
 
 _SHORT = 48
 """Minimum number of instructions; shorter code is often the same in unrelated kernels."""
-FIGURES = (
+METRICS = (
     "registers",
     "stack_bytes",
     "spill_store_bytes",
@@ -38,13 +38,13 @@ def record(before: Usage, after: Usage) -> float:
     A metric that only one record has is skipped; one that is 0 in both has a low weight.
     """
     value = weight = 0.0
-    for name in FIGURES:
+    for name in METRICS:
         one, other = getattr(before, name), getattr(after, name)
         if one is None or other is None:
             continue
-        weighs = 1.0 if one or other else 0.2
-        weight += weighs
-        value += weighs * (1.0 if one == other else min(one, other) / max(one, other))
+        share = 1.0 if one or other else 0.2
+        weight += share
+        value += share * (1.0 if one == other else min(one, other) / max(one, other))
     if before.constant_bytes and after.constant_bytes:
         weight += 1.0
         value += before.constant_bytes[0] == after.constant_bytes[0]
@@ -97,8 +97,8 @@ def code(kernel: Kernel) -> Hashable:
 
 FEW = 64
 """Maximum number of same-named kernels to compare with each other; the cost is quadratic."""
-_FIGURES = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
-_metrics: Callable[[Usage], tuple[object, ...]] = attrgetter(*_FIGURES)
+_METRICS = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
+_metrics: Callable[[Usage], tuple[object, ...]] = attrgetter(*_METRICS)
 
 Key = Callable[[Kernel], Hashable]
 """Function of a kernel's attributes that must be equal in both builds to pair it."""
@@ -129,10 +129,10 @@ def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # only their order tells them apart
         return list(zip(ours, theirs, strict=True))
     pairs = same_code(ours, theirs)
-    return pairs + by_figures(but(ours, pairs), but(theirs, pairs))
+    return pairs + by_metrics(but(ours, pairs), but(theirs, pairs))
 
 
-def by_figures(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+def by_metrics(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     """:func:`aligned` for kernels whose code differs: kernels of equal metrics first."""
     pairs = _consistent(ours, theirs) if len(ours) <= FEW and len(theirs) <= FEW else []
     ours, theirs = but(ours, pairs), but(theirs, pairs)
