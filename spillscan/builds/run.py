@@ -42,8 +42,6 @@ exec {shlex.join((sys.executable, "-I", "-S", "-c", _START))} "${launcher.RUN}/$
 
 def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code: Callable[[str], bool]) -> Account:
     """Run ``command``, and record it in the run file ``path``."""
-    if shutil.which(command[0]) is None:
-        raise UsageError(f"cannot run {command[0]}: command not found", "check its spelling and PATH")
     target = Target(path)
     os.makedirs(place := cache_folder("runs"), exist_ok=True)  # a killed run's folder remains there
     with (

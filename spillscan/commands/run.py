@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -52,6 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("no command to run", "write spillscan run -- make")
+    if shutil.which(program := command[0]) is None:
+        reason, fix = "command not found", "check its spelling and PATH"
+        if os.path.dirname(program) and os.path.isdir(program):
+            reason, fix = "it is a folder", "name a program in it"
+        elif os.path.dirname(program) and os.path.exists(program):
+            reason, fix = "no permission to execute it", f"run chmod +x {shlex.quote(program)}"
+        raise UsageError(f"cannot run {program}: {reason}", fix)
     for folder in arguments.also:
         if not os.path.isdir(folder):
             raise UsageError(f"--also {folder}: no such folder", "create it first")

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from spillscan.model import Usage
 from spillscan.model.code import MOST_REGISTERS
 from spillscan.reading.binary.window import DamageError, Window
 
@@ -98,6 +99,11 @@ def of_function(section: Window) -> FunctionInfo:
         return _info(section.copy(0, section.size, ".nv.info"))
     except DamageError as error:
         raise DamageError(error.what, section.start + error.offset) from None
+
+
+def barriers_of(usage: Usage, info: FunctionInfo) -> int:
+    """Named barriers, from the flags of the function's section, else from its attributes."""
+    return (info.barriers or 0) if usage.barriers is None else usage.barriers
 
 
 @lru_cache(maxsize=1 << 12)

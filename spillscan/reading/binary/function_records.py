@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from spillscan.model import LaunchBounds, Origin, Role, Usage
 from spillscan.model.code import Maker, SassFunction, SassStats, WarpRole
 from spillscan.model.local import NO_TRAFFIC, LocalTraffic
-from spillscan.reading.binary.attributes import FunctionInfo
+from spillscan.reading.binary.attributes import FunctionInfo, barriers_of
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.decode import Counts, Decoded, Spills
 from spillscan.reading.binary.tables import table
@@ -169,7 +169,7 @@ def _analyzed(facts: Facts, together: Decoded | None, start: int, origin: Origin
             spill_load_bytes=spilled[1],
             cumulative_spill_store_bytes=stores,
             cumulative_spill_load_bytes=loads,
-            barriers=_barriers(usage, facts.info),
+            barriers=barriers_of(usage, facts.info),
         ),
         launch_bounds=bounds_of(facts.info),
         dynamic_shared=False if counts and dynamic and not counts.may_share else dynamic,
@@ -201,11 +201,6 @@ def _callees(
             )
             usage = Usage(stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads)
             yield SassFunction(symbol=symbol, arch=None, role="function", member=0, stats=stats, usage=usage)
-
-
-def _barriers(usage: Usage, info: FunctionInfo) -> int:
-    """Named barriers, from the flags of the function's section, else from its attributes."""
-    return (info.barriers or 0) if usage.barriers is None else usage.barriers
 
 
 def _cumulative(local: LocalTraffic, own: Pair) -> Pair:

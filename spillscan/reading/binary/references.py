@@ -384,12 +384,14 @@ _NAMED = {
     0x1E: "call stack",
     0x3E: "explicit cluster",
     0x3F: "largest cluster",
-    attributes.NUM_BARRIERS: "named barriers",
     **dict.fromkeys(_OFFSETS, "offsets of instructions"),
     **dict.fromkeys((0x34, 0x39), "targets of indirect branches and barriers"),
 }
-_IRRELEVANT = frozenset({attributes.CUDA_API_VERSION, attributes.ANNOTATIONS, 0x33, 0x3C})
-"""Attributes that are not compared: toolkit version, spill annotations, statistics."""
+_IRRELEVANT = frozenset(
+    {attributes.CUDA_API_VERSION, attributes.NUM_BARRIERS, attributes.ANNOTATIONS, 0x33, 0x3C, 0x66}
+)
+"""Attributes that are not compared: toolkit version, barriers (see resources), spill annotations, statistics, source
+language."""
 _ALL_ATTRIBUTES = range(256)
 _SHOWN_BYTES = 8
 """Longest value that a comparison shows; a longer one has only changed."""
@@ -397,13 +399,14 @@ UNKNOWN_ATTRIBUTE = "attribute 0x"
 
 
 def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
-    """(label, value) pairs of one function's resources and"""
+    """(label, value) pairs of one function's resources and attributes."""
     usage = function.usage
     yield "registers", str(usage.registers)
     yield "stack", f"{usage.stack_bytes}, {usage.cumulative_stack_bytes}"
     yield "shared memory", f"{usage.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}"
     yield "local memory", f"{usage.local_bytes} bytes"
-    yield "named barriers", str(usage.barriers)
+    info = attributes.NOTHING if function.info is None else attributes.of_function(function.info)
+    yield "named barriers", str(attributes.barriers_of(usage, info))
     if function.info is None:
         return
     values: dict[str, list[str]] = {}

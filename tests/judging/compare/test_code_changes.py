@@ -124,6 +124,13 @@ def test_an_attribute_of_unknown_meaning_is_not_compared() -> None:
     assert (found.verdict, found.reasons) == ("not compared", ("attribute 0x7f none → 01 (meaning unknown)",))
 
 
+def test_named_barriers_compare_across_cubin_layouts() -> None:
+    """CUDA 12 has them in section flags, CUDA 13 in an attribute that is absent for none."""
+    old, new = (FIXTURES / "binary" / f"textures-sm_80-{release}.cubin" for release in ("12.4", "13.5"))
+    (found,) = json.loads(run("diff", "--with", "code", "-f", "json", old, new).stdout)["code"]
+    assert found["reasons"] == ["attribute 0x5f none → 0 (meaning unknown)"]
+
+
 def test_a_difference_says_where() -> None:
     roles = [FIXTURES / "binary" / f"roles-{name}-sm_90a-13.5.cubin.zst" for name in ("dropped", "kept")]
     found = run("diff", "--with", "code-text", *roles, "-f", "json")
