@@ -212,6 +212,11 @@ class FunctionUsage(Struct, frozen=True, kw_only=True):
     """Place of its metrics."""
 
 
+DRIVER_SHARED_BYTES, FIRST_ARCH_WITH_RESERVE = 1024, 90
+"""Shared memory per block that the driver reserves, and the first arch with it; linked cubins count it, ptxas does not.
+"""
+
+
 PortableForm = Literal["PTX", "LTO-IR"]
 
 

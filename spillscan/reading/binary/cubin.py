@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from spillscan.model import Role, Usage
-from spillscan.model.code import Maker
+from spillscan.model.code import DRIVER_SHARED_BYTES, FIRST_ARCH_WITH_RESERVE, Maker
 from spillscan.model.symbols import is_helper
 from spillscan.output.nouns import count
 from spillscan.reading.binary.attributes import (
@@ -66,9 +66,6 @@ def _tkinfo(note: Window) -> Maker | None:
 RELOCATABLE_FILE = 1
 _TYPES = (RELOCATABLE_FILE, 2)
 DYNAMIC_STACK = 0xFFFFFFFF
-DRIVER_SHARED_BYTES = 1024
-"""Shared memory per block reserved by the driver from sm_90 on; counted by the section, not by ptxas."""
-FIRST_ARCH_WITH_RESERVE = 90
 DYNAMIC_ALIGNMENT = 16
 """Minimum alignment of a shared memory section that includes dynamic shared memory, whatever the source requests
 (measured: ptxas 11.8, 12.4, 12.8, 12.9 and 13.0, nvlink 13.0)."""

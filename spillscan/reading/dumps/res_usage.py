@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from spillscan.model import Usage
-from spillscan.model.code import FunctionUsage
+from spillscan.model.code import DRIVER_SHARED_BYTES, FIRST_ARCH_WITH_RESERVE, FunctionUsage
 from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
 from spillscan.reading.dumps.listing import BEFORE_ALL, DumpReader, decode, known
-
-DRIVER_SHARED_BYTES = 1024
-"""Shared memory that the driver reserves per block from sm_90 on. -res-usage includes it, ptxas does not."""
-FIRST_ARCH_WITH_RESERVE = 90
 
 _RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
 
@@ -34,6 +32,8 @@ class ResourceUsage(DumpReader):
         """Function whose values follow."""
         self._seen: set[str] = set()
         """Symbols listed in the current cubin."""
+        self._listed: list[FunctionUsage] = []
+        """Its functions, with their values as printed."""
         self._titled = False
 
     def _part(self, text: bytes) -> None:
@@ -57,6 +57,7 @@ class ResourceUsage(DumpReader):
                 account.damaged(f"{symbol} is listed twice", account.lines, symbol)
             self._seen.add(symbol)
         elif rule == "title":
+            self._finish_cubin()
             self._seen.clear()
             self._titled = True
         self._member = self._member.after(rule, values)
@@ -65,14 +66,23 @@ class ResourceUsage(DumpReader):
         if self._symbol:  # its values are missing, or belong to the next
             self.account.truncated(f"the values of {self._symbol} are missing", self.account.lines)
             self._symbol = ""
+        self._finish_cubin()
         if is_cut:
             self.account.truncated("the last line of the listing is truncated", self.account.lines)
+
+    def _finish_cubin(self) -> None:
+        """Add the functions of a cubin, without the driver's reserve. Relocatable code has none, which a smaller value
+        of any of its functions proves."""
+        shared = [each.usage.shared_bytes for each in self._listed if each.usage.shared_bytes]
+        linked = self._titled and min(shared, default=0) >= DRIVER_SHARED_BYTES
+        self.account.found += map(_without_reserve, self._listed) if linked else self._listed
+        self._listed.clear()
 
     def _figures(self, text: bytes) -> None:
         """Read the values of a function."""
         account = self.account
         account.functions += 1
-        account.found.append(self._function(text))
+        self._listed.append(self._function(text))
         figures = [grammar.line("figure", self.form).fullmatch(word) for word in text.split()]
         names = [match["name"] + (match["bank"] or b"") for match in figures if match]
         unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
@@ -91,13 +101,6 @@ class ResourceUsage(DumpReader):
                 banks.append((int(match["bank"][1:-1]), amount))
             else:
                 found[match["name"].decode()] = amount
-        shared = found.get("SHARED")
-        number = "".join(filter(str.isdigit, member.arch or ""))
-        if shared is not None and shared >= DRIVER_SHARED_BYTES and not pasted:
-            if not number:
-                shared = None  # unknown whether the driver's reserve is included
-            elif int(number) >= FIRST_ARCH_WITH_RESERVE:
-                shared -= DRIVER_SHARED_BYTES
         return FunctionUsage(
             symbol=self._symbol,
             arch=member.arch,
@@ -107,7 +110,7 @@ class ResourceUsage(DumpReader):
                 # covers the whole call tree; pasted lines use it for the kernel's own
                 stack_bytes=found.get("STACK") if pasted or found.get("STACK") == 0 else None,
                 cumulative_stack_bytes=found.get("STACK"),
-                shared_bytes=shared,
+                shared_bytes=found.get("SHARED"),
                 local_bytes=found.get("LOCAL"),
                 constant_bytes=tuple(sorted(banks)),
                 textures=found.get("TEXTURE"),
@@ -117,6 +120,16 @@ class ResourceUsage(DumpReader):
             dynamic_stack="STACK" in found and found["STACK"] is None,
             origin=self.account.origin(self.account.lines),
         )
+
+
+def _without_reserve(function: FunctionUsage) -> FunctionUsage:
+    """A function of linked code, with its shared memory as ptxas counts it; unknown if the arch is."""
+    number, shared = "".join(filter(str.isdigit, function.arch or "")), function.usage.shared_bytes
+    if shared is None or shared < DRIVER_SHARED_BYTES or (number and int(number) < FIRST_ARCH_WITH_RESERVE):
+        return function
+    return replace(
+        function, usage=replace(function.usage, shared_bytes=shared - DRIVER_SHARED_BYTES if number else None)
+    )
 
 
 def _indented(text: bytes) -> bytes:

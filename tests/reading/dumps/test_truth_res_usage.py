@@ -39,6 +39,14 @@ def test_what_the_driver_keeps_is_no_kernels(arch: str, said: int, shared: int) 
     assert (found.arch, found.usage.shared_bytes) == (arch, shared)
 
 
+@pytest.mark.parametrize(("other", "shared"), [(64, 2048), (1024, 1024), (0, 1024)])
+def test_relocatable_kernels_have_no_reserve(other: int, shared: int) -> None:
+    """Less than the reserve proves it; a linked kernel without shared memory may have 0 (ptxas 12.3)."""
+    figures = [WHOLE.replace("1280", str(value)) for value in (2048, other)]
+    (found, *_), _ = read(" Function k:", f"  {figures[0]}", " Function l:", f"  {figures[1]}", arch="sm_90")
+    assert found.usage.shared_bytes == shared
+
+
 def test_values() -> None:
     line = "REG:24 STACK:48 SHARED:0 LOCAL:8 CONSTANT[2]:16 CONSTANT[0]:364 TEXTURE:1 SURFACE:2 SAMPLER:3"
     ((found,), issues) = read(" Function a b:", f"  {line}")
