@@ -66,7 +66,7 @@ FIXED, FRESH = 270, 135
 LEAST_FIXED, LEAST_FRESH = 0.92, 0.85
 SECONDS = 15
 """Processor time of a mutant's tests: one that takes longer hangs, and is killed."""
-SHARE = 0.7
+SHARE = 0.9
 """Share of it that the chosen tests take as measured, under coverage, which makes them slower."""
 
 _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {

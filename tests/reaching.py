@@ -36,7 +36,7 @@ PROCESSES = {
 }
 """Tests that start processes, in which no line is seen to be reached, by the module that they are for."""
 
-_DEAR_SECONDS = 0.5
+_DEAR_SECONDS = 1.5
 
 
 class Reached:
@@ -76,16 +76,10 @@ class Reached:
 
         Tests that start processes for the module take turns with them.
         """
-        mine = sorted(tests, key=lambda test: (len(self._lines[test]), test))
-        rank: Counter[str] = Counter()
-        order: dict[str, int] = {}
-        for test in mine:
-            function = test.partition("[")[0]
-            order[test] = rank[function]
-            rank[function] += 1
-        mine.sort(key=lambda test: (-_nearness(path, test), order[test]))
+        mine = _by_turns(sorted(tests, key=lambda test: (len(self._lines[test]), test)))
+        mine.sort(key=lambda test: -_nearness(path, test))
         processes = tuple(f"{file}::" for file in PROCESSES.get(path, ()))
-        others = [test for test in self._seconds if processes and test.startswith(processes) and test not in order]
+        others = _by_turns(test for test in self._seconds if test.startswith(processes) and test not in tests)
         mine = [test for test in chain.from_iterable(zip_longest(mine, others)) if test is not None]
         mine.sort(key=lambda test: self._seconds[test] > _DEAR_SECONDS)  # one must not cost twenty
         by_turns = chain.from_iterable(zip_longest(mine, self._reaching_more(mine)))
@@ -110,6 +104,17 @@ class Reached:
             if set(found).isdisjoint(way):
                 found.append(min(way, key=rank.__getitem__))
         return found
+
+
+def _by_turns(tests: Iterable[str]) -> list[str]:
+    """The first test of each function, then the second of each."""
+    taken: Counter[str] = Counter()
+    turns = []
+    for test in tests:
+        function = test.partition("[")[0]
+        turns.append((taken[function], test))
+        taken[function] += 1
+    return [test for _, test in sorted(turns, key=lambda pair: pair[0])]
 
 
 def _nearness(path: str, test: str) -> int:

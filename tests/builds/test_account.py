@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +36,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "b": "code two",
         "bad": "exit 2",
         "killed": "kill -9 $$",
+        "ended": "kill $$",
         "orphan": "kill -9 $PPID",
+        "passed": "sleep .2; kill $PPID; sleep 2",
         "script": '[ -z "$CC_PRINT_HEADERS" ] || exit 3; code one',  # it may be a cache, which hashes the variable
     }.items():
         (project / f"{name}.cu").write_text(text)
@@ -65,6 +69,15 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     assert said == [each.replace("…", "later steps are missing") for each in row.get("gaps", ())]
 
 
+def test_what_a_killed_run_left_is_in_the_account_of_the_next(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    build = "nvcc -c a.cu -o a.o; ../cuda/bin/nvcc -c b.cu -o b.o; kill -9 $PPID"
+    subprocess.run([sys.executable, "-m", "spillscan", "run", "--", "bash", "-c", build], check=False)
+    assert main(["run", "--", "true"]) == 0
+    said = "outputs of unrecorded compiler calls: b.o\nspillscan: 1 compiler call; 2 outputs"
+    assert said in capfd.readouterr().err
+    assert os.listdir(project.parent / "cache" / "spillscan" / "runs") == ["lock"]
+
+
 def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
     """As the jobs that make hands out need it."""
     read, write = os.pipe()
@@ -73,6 +86,13 @@ def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
     os.close(write)
     with open(read) as file:
         assert file.read() == "said\n"
+
+
+def test_a_command_that_the_system_refuses_is_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (project / "build").touch(mode=0o755)
+    (project / "build").write_text("#!/nowhere/sh")
+    assert main(["run", "--", "./build"]) == 2
+    assert capfd.readouterr().err == "spillscan: cannot run ./build: No such file or directory\n"
 
 
 def test_variables_lead_to_the_launcher_and_those_of_the_user_stay(project: Path) -> None:

@@ -6,11 +6,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from struct import pack
 
 import pytest
 
-from spillscan.builds.pieces import code_of
+from spillscan.builds import pieces
+from spillscan.builds.pieces import PACKED, Code, code_of
 from spillscan.builds.tree import Watched, top_of
 
 CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
@@ -79,10 +82,35 @@ def test_pieces_of_gpu_code(tmp_path: Path) -> None:
     assert of(b"") == of(host) == of(b"text") == set()
     assert of(cubin) | of(fatbin) == of(host + b"abc" + cubin + b"def" + fatbin) == of(fatbin + cubin)
     assert len(of(cubin + fatbin)) == 2
+    assert of(fatbin) == of(fatbin + b"next") != of(fatbin[:-1] + b"x")
     assert of(b".version 8.0\n.target sm_80\n.address_size 64\n")
+    for begin in PACKED:
+        (tmp_path / "x").write_bytes(begin + fatbin)
+        assert code_of(str(tmp_path / "x")) == Code((sha256(begin + fatbin).hexdigest(),), packed=True, linked=False)
+    (tmp_path / "x").write_bytes(host + fatbin + b"\0__cudaPrelinkedFatbins\0")
+    assert code_of(str(tmp_path / "x")) == Code((*of(fatbin),), packed=False, linked=True)
     with (tmp_path / "sparse").open("wb") as file:
         for place in (0, 1 << 39):
             file.truncate(place + (1 << 39))
             file.seek(place)
             file.write(cubin if place else fatbin)
     assert code_of(str(tmp_path / "sparse")).packed, "holes are not searched"
+
+
+def test_a_large_file_of_which_a_quarter_is_stored_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "_LARGE_BYTES", 1 << 16)
+    (tmp_path / "x").write_bytes(os.urandom(1 << 15))
+    os.truncate(tmp_path / "x", 1 << 17)
+    assert not code_of(str(tmp_path / "x")).packed
+
+
+@pytest.mark.parametrize(("bits", "form"), [(1, "<32xI10xHH14x"), (2, "<40xQ10xHHxx")])
+def test_a_cubin_ends_behind_its_section_headers(bits: int, form: str, tmp_path: Path) -> None:
+    def of(number: int, rest: bytes) -> Code:
+        head = pack(form, 70, 8, number)
+        (tmp_path / "x").write_bytes(b"\x7fELF%c\1\1%b\xbe\0%b" % (bits, head[7:18], head[20:]) + rest)
+        return code_of(str(tmp_path / "x"))
+
+    assert of(2, bytes(22)) == of(2, bytes(22) + b"next")
+    assert of(2, bytes(22)) != of(2, bytes(21) + b"x")
+    assert of(0, bytes(6)) != of(0, bytes(5) + b"x")
