@@ -59,18 +59,18 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     live = code.demand(local) or code.peak.registers
     least = max(_LEAST, len(makers) // _SHARE)
     groups = _copies(code, makers, live, tree), _inlined(code, row, makers, live, tree)
-    found = [each for each in groups if each is not None and each.registers >= least and each.fewer > 0]
-    return sorted(found, key=lambda each: -min(each.fewer, each.registers))
+    large = [each for each in groups if each is not None and each.registers >= least and each.fewer > 0]
+    return sorted(large, key=lambda each: -min(each.fewer, each.registers))
 
 
 def at_lines(groups: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
     """(most registers saved, sentence) per source line, by the file's base name and line."""
-    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    by_line: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for each in groups:
         gain = f"at most {count(each.fewer, 'register')} fewer"
         for line in each.lines:
-            found[_base(line)].append((each.fewer, f"{each.cause}; {each.relief}: {gain}"))
-    return found
+            by_line[_base(line)].append((each.fewer, f"{each.cause}; {each.relief}: {gain}"))
+    return by_line
 
 
 def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> Holding | None:

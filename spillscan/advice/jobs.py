@@ -125,12 +125,12 @@ def _pattern(base: str, members: Sequence[Kernel]) -> str:
 def installed_from() -> str:
     """Argument of pip that installs this copy (PEP 610); empty if it was installed from a local folder or file."""
     try:
-        found = distribution("spillscan")
-        direct = json.loads(found.read_text("direct_url.json") or "null")
+        package = distribution("spillscan")
+        direct = json.loads(package.read_text("direct_url.json") or "null")
     except (PackageNotFoundError, ValueError):
         return ""
     if direct is None:
-        return f"spillscan=={found.version}"
+        return f"spillscan=={package.version}"
     url, vcs = str(direct.get("url", "")), direct.get("vcs_info")
     if url.startswith("file:") or "dir_info" in direct:
         return ""

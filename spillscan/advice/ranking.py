@@ -69,21 +69,21 @@ def ranked(
             spilling.setdefault(names.base(kernel.named_by), []).append(kernel)
         elif (empty := _empty(kernel, launches, asked)) is not None:
             limited.setdefault(names.base(kernel.named_by), []).append((kernel, empty))
-    found = []
+    families = []
     for family, members in spilling.items():
         spent = {id(kernel): _times(launched.get(id(kernel), ())) for kernel in members}
         members.sort(key=lambda kernel: (-(spent[id(kernel)][0] or 0), -costs[id(kernel)]))
         heavy = sum(costs[id(kernel)] for kernel in members)
         on_spills, on_all = (_sum(each) for each in zip(*spent.values(), strict=True))
-        found.append(Ranked("spills", family, tuple(members), heavy, heavy / total, on_spills, on_all))
-    found.sort(key=lambda each: (-(each.spill_ns or 0), -each.cost))
+        families.append(Ranked("spills", family, tuple(members), heavy, heavy / total, on_spills, on_all))
+    families.sort(key=lambda each: (-(each.spill_ns or 0), -each.cost))
     rest = []
     for family, pairs in limited.items():
         pairs.sort(key=lambda pair: -pair[1])
         time = _sum(_times(launched.get(id(kernel), ()))[1] for kernel, _ in pairs)
         each = Ranked("occupancy", family, tuple(kernel for kernel, _ in pairs), 0, 0.0, None, time)
         rest.append((-(time or 0), -pairs[0][1], -len(pairs), each))
-    return found + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
+    return families + [each for *_, each in sorted(rest, key=lambda row: row[:3])]
 
 
 def spill_cost(kernel: Kernel) -> int:
@@ -125,8 +125,8 @@ def _empty(kernel: Kernel, launches: Launches, asked: dict[tuple[object, ...], f
         return None
     question = kernel.usage, kernel.key.arch, launch
     if question not in asked:
-        found = summary_of(kernel, launch)
-        known = found.occupancy if found is not None and not found.at_most else None
+        summary = summary_of(kernel, launch)
+        known = summary.occupancy if summary is not None and not summary.at_most else None
         asked[question] = 1 - known.fraction if known is not None and of_occupancy(known, launch) else None
     return asked[question]
 

@@ -67,18 +67,18 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     changed = rules.changed(start.files, start.tops)
     changed |= rules.changed_since(start.since_ns, [each for each in watched if each not in start.tops])
     changed |= {each.path for each in before.outputs if not each.is_as_it_was}
-    found = []
+    written = []
     for path in changed:
         code = code_of(path)
         if code.pieces and not is_of_check(path) and (not code.packed or contains_code(path)):
             entry = tree.entry_of(path) or (0, 0, 0)
-            found.append(Output(path=path, entry=entry, pieces=code.pieces, linked=code.linked))
+            written.append(Output(path=path, entry=entry, pieces=code.pieces, linked=code.linked))
     unchanged = [each for each in before.outputs if each.path not in changed]
-    outputs = sorted((*unchanged, *found), key=lambda each: (each.entry[2], each.path))
+    outputs = sorted((*unchanged, *written), key=lambda each: (each.entry[2], each.path))
 
     left = {piece for output in outputs for piece in output.pieces}
     old = [each for each in before.calls if _stays(each, left, new)]
-    settled = [each for each in at_start.runs if _settles(run, each, did=bool(new or found))]
+    settled = [each for each in at_start.runs if _settles(run, each, did=bool(new or written))]
     runs = [each for each in before.runs if each.kept not in ended and each not in settled]
     runs.append(replace(run, kept=""))
     build = BuildRecord(runs=tuple(runs), watched=watched, calls=(*old, *new), outputs=tuple(outputs))

@@ -31,7 +31,7 @@ def is_check(call: Call) -> bool:
     if step is None or not _OTHER_STEPS.isdisjoint(step):
         return False
     places = {os.path.join(step[0], word.removeprefix("-B")) for word in step}
-    places |= {found[1] for word in (call.folder, *call.command) if (found := _BUILD_FOLDER.match(word))}
+    places |= {match[1] for word in (call.folder, *call.command) if (match := _BUILD_FOLDER.match(word))}
     ended_well = any(is_since(os.path.join(*each), call.began_ns) for each in product(places, _WRITTEN_LAST))
     return ended_well and all(not os.path.exists(path) or is_of_check(path) for path in map(call.path, call.sources))
 

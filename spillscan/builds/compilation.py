@@ -64,8 +64,8 @@ class Compilation(NamedTuple):
 
 def parse(words: Sequence[str]) -> Compilation | None:
     """The compilation that the command ``words`` does; ``None`` if it calls no compiler or linker of device code."""
-    found = ((at, _TOOL.search(word)) for at, word in enumerate(words) if not word.startswith("-"))
-    at, tool = next((each for each in found if each[1]), (0, None))
+    tools = ((at, _TOOL.search(word)) for at, word in enumerate(words) if not word.startswith("-"))
+    at, tool = next((each for each in tools if each[1]), (0, None))
     if tool is None:
         return None
     end = words.index("&&", at) if "&&" in words[at:] else len(words)

@@ -42,15 +42,15 @@ def _serves(arch: str, wanted: str) -> bool:
 
 def of_build(build: Build) -> dict[str, Archs]:
     """Archs by binary; if no binary was read, those of the whole build, under an empty name."""
-    found: dict[str, Archs] = {}
+    archs: dict[str, Archs] = {}
     for kernel in build.kernels:
         for origin in kernel.origins:
             if origin.format == "binary" and kernel.key.arch:
-                found.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
+                archs.setdefault(origin.input, Archs()).machine.add(kernel.key.arch)
     for module in build.portable:
         if module.form == "PTX" and module.arch:
-            found.setdefault(module.origin.input if module.origin else "", Archs()).portable.add(module.arch)
-    return found or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
+            archs.setdefault(module.origin.input if module.origin else "", Archs()).portable.add(module.arch)
+    return archs or {"": Archs(machine={kernel.key.arch for kernel in build.kernels if kernel.key.arch})}
 
 
 def gaps(files: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Gap]:

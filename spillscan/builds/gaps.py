@@ -55,12 +55,12 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
 
 def to_read(build: BuildRecord) -> list[Output]:
     """Existing outputs, without those whose code others contain."""
-    found, known = [], set[str]()
+    outputs, known = [], set[str]()
     for output in build.outputs:
         if not known.issuperset(output.pieces) and output.is_as_it_was:
-            found.append(output)
+            outputs.append(output)
             known.update(output.pieces)
-    return found
+    return outputs
 
 
 def _is_fixed(call: Call, calls: Sequence[Call]) -> bool:

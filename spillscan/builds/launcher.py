@@ -124,9 +124,9 @@ def _files(words: list[str], read: set[str], since: int, *, compiled: bool) -> d
     values = [(option, value) for option, _, value in (word.partition("=") for word in words)]
     outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUTS}
     named = dict.fromkeys((*words[1:], *(value for _, value in values)))
-    found = {path: kind for path in named if (kind := _kind(path))}
-    wrote = [path for path, kind in found.items() if kind == "binary" and is_since(path, since)]
-    sources = [path for path, kind in found.items() if kind == "text" and path not in outputs]
+    kinds = {path: kind for path in named if (kind := _kind(path))}
+    wrote = [path for path, kind in kinds.items() if kind == "binary" and is_since(path, since)]
+    sources = [path for path, kind in kinds.items() if kind == "text" and path not in outputs]
     if compiled and not wrote:  # the output is not named
         folders = filter(os.path.isdir, (".", *outputs))
         near = [os.path.join(folder, name) for folder in folders for name in os.listdir(folder)]
@@ -136,7 +136,7 @@ def _files(words: list[str], read: set[str], since: int, *, compiled: bool) -> d
         "files": {os.path.abspath(path): digest(path, since) for path in (*sources, *read)},
         "wrote": wrote,
         "pieces": sorted({piece for path in wrote for piece in code_of(path).pieces}),
-        "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*found, *wrote)}),
+        "folders": sorted({os.path.dirname(os.path.realpath(path)) for path in (*kinds, *wrote)}),
     }
 
 
@@ -166,8 +166,8 @@ def _headers(path: str, compiler: str) -> set[str] | None:
     top = os.path.dirname(os.path.dirname(compiler))
     left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
     opened = _OPENED.findall(text := _text(path).replace("\\\n", " "))
-    found = {dotted or listed.replace("\\ ", " ").replace("$$", "$") for dotted, listed in opened}
-    own = {each for each in found if not os.path.realpath(each).startswith(left_out) and "/tmpxft_" not in each}
+    paths = {dotted or listed.replace("\\ ", " ").replace("$$", "$") for dotted, listed in opened}
+    own = {each for each in paths if not os.path.realpath(each).startswith(left_out) and "/tmpxft_" not in each}
     return own if text else None
 
 
@@ -189,8 +189,8 @@ def behind_scripts(path: str) -> str:
 
     nvcc locates its toolkit relative to the name by which it is called.
     """
-    found = _EXEC.match(_text(path)) if _kind(path) == "text" else None
-    return os.path.realpath(found[1]) if found else path
+    call = _EXEC.match(_text(path)) if _kind(path) == "text" else None
+    return os.path.realpath(call[1]) if call else path
 
 
 def _ran(command: list[str], printed: int) -> tuple[int, bytes]:

@@ -46,12 +46,12 @@ def code_of(path: str) -> Code:
             head = data[:_HEAD_BYTES]
             if (packed := head.startswith(PACKED)) or (b"\0" not in head and _PTX.search(head)):
                 return Code((sha256(data).hexdigest(),), packed)
-            found, end = set[str](), 0
+            pieces, end = set[str](), 0
             for begin in sorted(code.start() for form in (_CUBIN, _FATBIN) for code in form.finditer(data)):
                 if begin >= end:
                     end = begin + _size(data[begin : begin + 64].ljust(64, b"\0"))
-                    found.add(blake2b(memoryview(data)[begin:end], digest_size=16).hexdigest())
-            return Code(tuple(sorted(found)), linked=data.find(_LINK_STUB) >= 0)
+                    pieces.add(blake2b(memoryview(data)[begin:end], digest_size=16).hexdigest())
+            return Code(tuple(sorted(pieces)), linked=data.find(_LINK_STUB) >= 0)
     except (OSError, ValueError):  # ValueError: an empty file
         return Code()
 

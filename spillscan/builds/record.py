@@ -55,8 +55,8 @@ class Call(Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> str:
         """First source, relative to the current folder if possible; empty if it names none."""
-        found = [each for each in (*self.sources, *self.command) if each.endswith(".cu")] or self.sources
-        return tree.shown(self.path(found[0])) if found else ""
+        names = [each for each in (*self.sources, *self.command) if each.endswith(".cu")] or self.sources
+        return tree.shown(self.path(names[0])) if names else ""
 
     @property
     def object(self) -> str:

@@ -59,9 +59,9 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
             target.write(record.encoded(replace(before, runs=(*before.runs, run))))
         status = _wait(command, {**os.environ, **_variables(os.environ, kept)})
         with _locked(place):
-            found = account.after(record.read(path), before, replace(run, status=status), contains_code)
-            target.write(record.encoded(found.build))
-    return found
+            result = account.after(record.read(path), before, replace(run, status=status), contains_code)
+            target.write(record.encoded(result.build))
+    return result
 
 
 @contextlib.contextmanager
@@ -97,15 +97,15 @@ def _variables(environment: Mapping[str, str], kept: str) -> dict[str, str]:
     front, at = _front(real), compilers.index(real)
     nvcc, launch = os.path.join(front, "bin", "nvcc"), os.path.join(front, "launch")
     path = os.pathsep.join((*places[:at], os.path.dirname(nvcc), *places[at:]))  # a cache looks for nvcc behind itself
-    found = {
+    ours = {
         "CUDACXX": real,  # CMake would store the launcher as the compiler
         "CMAKE_CUDA_COMPILER_LAUNCHER": launch,
         "PYTORCH_NVCC": nvcc,  # torch.utils.cpp_extension
         "CUDA_NVCC_EXECUTABLE": nvcc,  # FindCUDA
         "CCACHE_PREFIX": "" if " " in launch else launch,  # split at blanks
     }
-    found = {name: value for name, value in found.items() if value and not environment.get(name)}
-    return {**found, "PATH": path, launcher.RUN: kept}
+    ours = {name: value for name, value in ours.items() if value and not environment.get(name)}
+    return {**ours, "PATH": path, launcher.RUN: kept}
 
 
 def _front(real: str) -> str:

@@ -61,15 +61,15 @@ class Watched:
     def outermost(self, tops: Iterable[str], of_calls: Iterable[str]) -> tuple[str, ...]:
         """The ``tops`` and those folders of compiler calls that may be watched, without what another one covers."""
         allowed = {os.path.realpath(each) for each in of_calls if self.allows(each)} - self._shallow
-        found: list[str] = []
+        folders: list[str] = []
         for folder in sorted(allowed.union(tops)):
-            if not folder.startswith(tuple(f"{top}/" for top in found if top not in self._shallow)):
-                found.append(folder)
-        return tuple(found)
+            if not folder.startswith(tuple(f"{top}/" for top in folders if top not in self._shallow)):
+                folders.append(folder)
+        return tuple(folders)
 
     def files(self, tops: Iterable[str]) -> dict[str, Entry]:
         """All files in and below the folders; links under their own paths, too. Each real folder is entered once."""
-        found: dict[str, Entry] = {}
+        files: dict[str, Entry] = {}
         waiting, entered = [*map(os.path.realpath, tops)], set[str]()
         while waiting:
             if (folder := waiting.pop()) in entered or not self.allows(folder):
@@ -79,13 +79,13 @@ class Watched:
                 for each in entries:
                     path = each.path
                     if each.is_symlink():
-                        found[path] = entry_of(path, follow=False) or (0, 0, 0)
+                        files[path] = entry_of(path, follow=False) or (0, 0, 0)
                         path = os.path.realpath(path)
                     if entry := entry_of(path):
-                        found[path] = entry
+                        files[path] = entry
                     elif each.name not in _NOT_ENTERED and folder not in self._shallow:
                         waiting.append(path)
-        return found
+        return files
 
     def changed(self, before: Mapping[str, Entry], tops: Iterable[str]) -> set[str]:
         """Real paths of new and changed files, and of all files that a new link leads to."""

@@ -74,8 +74,8 @@ class _Formatter(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Example commands one per line, to run as pasted; other text wrapped."""
-        heading, found, commands = text.partition(_EXAMPLE)
-        if not found or heading:
+        heading, mark, commands = text.partition(_EXAMPLE)
+        if not mark or heading:
             return super()._fill_text(text, width, indent)
         if len(text) <= width and "; " not in commands:
             return indent + text
@@ -119,20 +119,20 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; errors are reported by the parser of the command that was called."""
-        found, extras = self.parse_known_args(args, namespace)
+        parsed, extras = self.parse_known_args(args, namespace)
         if extras:
-            getattr(found, "parser", self).error(f"unrecognized arguments: {' '.join(extras)}")
-        return found
+            getattr(parsed, "parser", self).error(f"unrecognized arguments: {' '.join(extras)}")
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Print an error in one line, and exit with 2."""
         what, hint = message, ""
-        if found := _CHOICE.match(message):
+        if match := _CHOICE.match(message):
             what, hint = self._wrong_choice(
-                found["argument"], found["word"][1:-1], re.findall(r"'([^']*)'", found["all"])
+                match["argument"], match["word"][1:-1], re.findall(r"'([^']*)'", match["all"])
             )
-        elif found := _UNKNOWN.match(message):
-            option = found["word"].partition("=")[0]
+        elif match := _UNKNOWN.match(message):
+            option = match["word"].partition("=")[0]
             if option.startswith("-"):
                 what, hint = self._wrong_option(option)
             else:

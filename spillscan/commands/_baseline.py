@@ -158,19 +158,19 @@ class Gate(NamedTuple):
         """Gaps between the baseline and a build that lacks some of its data."""
         from spillscan.model import Gap, at_least
 
-        found: list[Gap] = []
+        gaps: list[Gap] = []
         if (fail_on := self.policy.fail_on) == "never":
-            return found
+            return gaps
         if result.of("fewer"):
             message = f"{self.path} lists {_named(result.of('fewer'))} that the build does not have"
-            found.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
+            gaps.append(Gap(code="fewer-kernels", message=message, hides=("kernels",)))
         missing = [
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
             message = f"{self.path} records {missing[0].rule} of {_named(missing)}; this input cannot decide it"
-            found.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
-        return found
+            gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
+        return gaps
 
 
 def add_gate(parser: argparse.ArgumentParser) -> None:
@@ -291,8 +291,8 @@ def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
     Either may be a prefix of the other: ``12.6`` matches ``12.6.85``.
     """
     known = [f"{each}." for each in recorded]
-    found = {each: f"{each}." for each in releases if known}
-    return [each for each, it in found.items() if not any(it.startswith(old) or old.startswith(it) for old in known)]
+    prefixes = {each: f"{each}." for each in releases if known}
+    return [each for each, it in prefixes.items() if not any(it.startswith(old) or old.startswith(it) for old in known)]
 
 
 def _few(names: Sequence[str]) -> str:

@@ -35,23 +35,23 @@ def report_issues(issues: Sequence[Issue]) -> None:
         complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (-f json lists all)")
 
 
-def conclude(found: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
+def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
     """Exit status of a gate, after printing the ``issues`` of its input that are no gaps.
 
     If a gap keeps the gate from passing, raises UndecidedError with the first gap, unless the report on standard output
     has ``shown`` the gaps. A gate that cannot fail prints the gaps that the report has not shown.
     """
-    first = found.gaps[0] if found.status == 2 else None
-    gaps = (*found.gaps, *found.accepted) if shown or found.fails else ()
+    first = result.gaps[0] if result.status == 2 else None
+    gaps = (*result.gaps, *result.accepted) if shown or result.fails else ()
     listed = {(gap.code, gap.message, gap.origin) for gap in gaps}
     others = {(each.code, each.message, each.origin): each for each in issues}
     report_issues([issue for message, issue in others.items() if message not in listed])
     if first is None or shown:
-        return found.status
+        return result.status
     alike = [
-        each.kernel for each in found.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)
+        each.kernel for each in result.gaps if each.kernel and (each.code, each.message) == (first.code, first.message)
     ]
-    more_gaps = len(found.gaps) - max(1, len(alike))
+    more_gaps = len(result.gaps) - max(1, len(alike))
     name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
     more = f" ({more_gaps:,} more)" if more_gaps else ""
     from spillscan.judging.rule_docs import explanations

@@ -100,8 +100,8 @@ class MergeBase:
 
     def _mode(self, path: str) -> str | None:
         """Mode of a path at the merge base; ``None`` if it does not exist."""
-        found = self._git("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
-        return found.split(b" ", 1)[0].decode() if found else None
+        listing = self._git("--literal-pathspecs", "ls-tree", "-z", "--full-tree", self.commit, "--", path)
+        return listing.split(b" ", 1)[0].decode() if listing else None
 
     def _git(self, *words: str) -> bytes | None:
         """Output of git; ``None`` if it fails."""

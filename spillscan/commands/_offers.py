@@ -163,12 +163,12 @@ def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
             folders[folder or os.curdir] = None
             folder = os.path.dirname(folder)
     near = (os.path.normpath(os.path.join(folder, RUN_FILE)) for folder in folders)
-    found: dict[str, set[str]] = {}
+    files: dict[str, set[str]] = {}
     for path in own or dict.fromkeys(near):
         with suppress(InputError):
             if calls := record.read(path).compilations:
-                found[path] = {os.path.realpath(name) for each in calls for name in (each.source, each.object) if name}
-    return found
+                files[path] = {os.path.realpath(name) for each in calls for name in (each.source, each.object) if name}
+    return files
 
 
 def commands_for(
@@ -251,12 +251,12 @@ def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
 
 def _logged(origin: Origin, own: Collection[str]) -> str:
     """Last command of a log, before the kernel's ``origin``, that compiles one of its ``own`` files; empty if none."""
-    found = ""
+    last = ""
     if origin.line is not None and os.path.isfile(origin.input):
         for number, source, command in _compilations_in(origin.input):
             if number <= origin.line and source in own:
-                found = command
-    return found
+                last = command
+    return last
 
 
 @lru_cache(maxsize=4)
@@ -267,7 +267,7 @@ def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
     """
     from spillscan.builds.compilation import parse, split
 
-    found = []
+    calls = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             at = line.find("nvcc ")
@@ -275,8 +275,8 @@ def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
                 continue
             made = parse(split(line[line.rfind(" ", 0, at) + 1 :].strip()))
             if made is not None and len(made.sources) == 1 and os.path.isfile(made.source):
-                found.append((number, os.path.realpath(made.source), shlex.join(made.words)))
-    return tuple(found)
+                calls.append((number, os.path.realpath(made.source), shlex.join(made.words)))
+    return tuple(calls)
 
 
 _LONGEST = 1 << 16

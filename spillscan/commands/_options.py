@@ -108,15 +108,15 @@ def add_set(parser: Parser, about: str) -> None:
 
 def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """Parse the values of --set, by key."""
-    found = {}
+    values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in known:
             raise UsageError(f"--set {text[:60]}: unknown key {name[:60]!r}", nearest(name, known))
         if not equals:
             raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def add_with(parser: Parser, also: Mapping[str, str]) -> None:

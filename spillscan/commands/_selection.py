@@ -62,13 +62,13 @@ class Selection(NamedTuple):
     def _by_shown_names(self, builds: Sequence[Build]) -> Selection:
         """The selection with patterns that match nothing replaced by the kernels that tables show under that name."""
         kernels = [kernel for build in builds for kernel in build.kernels] if self.patterns else []
-        found = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
-        if found.issuperset(self.patterns):
+        matching = {pattern for pattern in self.patterns if any(matches(kernel, pattern) for kernel in kernels)}
+        if matching.issuperset(self.patterns):
             return self
         named = ([kernel.named_by for kernel in build.kernels] for build in builds)
         names = Names(*named)
         patterns = [
-            each for pattern in self.patterns for each in ([pattern] if pattern in found else shown(names, pattern))
+            each for pattern in self.patterns for each in ([pattern] if pattern in matching else shown(names, pattern))
         ]
         return self._replace(patterns=patterns)
 
@@ -94,8 +94,8 @@ def wanted(kernels: Sequence[Kernel], pattern: str, names: Names) -> list[Kernel
     """Kernels that match ``pattern``: a glob on any name, a displayed name, else part of the
     symbol."""
     patterns = [pattern, *shown(names, pattern)]
-    found = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
-    return found or [kernel for kernel in kernels if pattern in kernel.key.symbol]
+    matching = [kernel for kernel in kernels if any(matches(kernel, each) for each in patterns)]
+    return matching or [kernel for kernel in kernels if pattern in kernel.key.symbol]
 
 
 def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:

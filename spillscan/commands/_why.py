@@ -67,19 +67,19 @@ def _grown(before: Kernel, after: Kernel) -> list[tuple[int, int]]:
 class _Report:
     """Report on one kernel."""
 
-    def __init__(self, called: str, found: Growth) -> None:
-        self.called, self.found = printable(called), found
-        sides = metrics_of(found.before), metrics_of(found.after)
+    def __init__(self, called: str, growth: Growth) -> None:
+        self.called, self.growth = printable(called), growth
+        sides = metrics_of(growth.before), metrics_of(growth.after)
         self.metrics = {name: tuple(side.get(name) for side in sides) for name in _METRICS}
-        peaks = [each.peak if each else None for each in found.codes]
+        peaks = [each.peak if each else None for each in growth.codes]
         self.metrics["live_registers"] = tuple(peak.registers if peak else None for peak in peaks)
         self.at_least = [bool(peak and peak.at_least) for peak in peaks]
 
     def lines(self) -> Iterator[str]:
         """Text: metrics of both builds, then differences, then unknowns."""
 
-        found = self.found
-        yield f"{self.called}  {found.after.key.arch or 'unknown arch'}"
+        growth = self.growth
+        yield f"{self.called}  {growth.after.key.arch or 'unknown arch'}"
         for name, (before, after) in self.metrics.items():
             if before is None and after is None:
                 continue
@@ -87,22 +87,22 @@ class _Report:
             both = zip((before, after), least, strict=True)
             words = ["unknown" if value is None else f"{mark}{value:,}" for value, mark in both]
             yield f"  {find_metric(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
-        yield "  differences, largest first:" if found.causes else "  no known difference explains it"
-        for number, cause in enumerate(found.causes, 1):
+        yield "  differences, largest first:" if growth.causes else "  no known difference explains it"
+        for number, cause in enumerate(growth.causes, 1):
             yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"
-        yield from (f"  {printable(line, 600)}" for line in found.peaks())
-        yield from (f"  unknown: {text}" for text in found.unknown)
+        yield from (f"  {printable(line, 600)}" for line in growth.peaks())
+        yield from (f"  unknown: {text}" for text in growth.unknown)
 
     def document(self) -> dict[str, Any]:
         """JSON data; pairs are [old, new]."""
-        found = self.found
+        growth = self.growth
         return {
-            "symbol": found.after.key.symbol,
-            "name": found.after.name,
-            "arch": found.after.key.arch,
+            "symbol": growth.after.key.symbol,
+            "name": growth.after.name,
+            "arch": growth.after.key.arch,
             "metrics": self.metrics,
             "live_registers_at_least": self.at_least,
-            "causes": [{"kind": c.kind, "evidence": c.evidence} for c in found.causes],
-            "written_at_peak": found.at_peak,
-            "unknown": found.unknown,
+            "causes": [{"kind": c.kind, "evidence": c.evidence} for c in growth.causes],
+            "written_at_peak": growth.at_peak,
+            "unknown": growth.unknown,
         }

@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = Names(kernel.named_by for kernel in build.kernels)
     profile = matched(read_profiles(expand(arguments.measured))[0], build) if arguments.measured else ()
     launches = _Launches(policy, profile)
-    found = ranked(kept.kernels, names, launches, profile)
-    shown = found[: _options.rows_of(arguments)]
+    families = ranked(kept.kernels, names, launches, profile)
+    shown = families[: _options.rows_of(arguments)]
     live = fetch.pressures_of(each.worst for each in shown)
     tree, run_files, invocation = tree_here(), _offers.run_files_near(inputs), _offers.Invocation.by(arguments, inputs)
     sources = {id(each): _offers.source_of(each.worst, run_files) for each in shown}
@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
         steps = _offers.commands_for(each, source, invocation, names, launches, tried=trial is not None)
         advised.append((made, list(steps)))
     rest = list(_left_open(kept, launches, names))
-    more = len(found) - len(shown)
+    more = len(families) - len(shown)
     _answers.answer(
         forms,
         text=lambda style: _text(kept, advised, rest, more, names, style),
-        json=lambda: _document(kept, advised, rest, len(found), names),
+        json=lambda: _document(kept, advised, rest, len(families), names),
         markdown=lambda: _markdown(kept, advised, rest, more, names),
     )
     _issues.report_issues(build.issues)

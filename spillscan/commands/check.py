@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = gate.apply(outcome.findings, build, everything, undecided=outcome.undecided)
     undecided = (*outcome.undecided, *result.undecided)
     gaps = [*gaps_of(everything, undecided, gate.needs(outcome.terms), policy), *gate.gaps(result)]
-    found = verdict(result.open, gaps, policy)
+    decision = verdict(result.open, gaps, policy)
     if not (arguments.arch or arguments.kernel):
         scopes: tuple[Scope, ...] = ("build",) if gate.baseline is None else ("build", "change")
         notes = _policy.unused_accepts(policy, result.findings, gaps, scopes)
@@ -61,21 +61,21 @@ def run(arguments: argparse.Namespace) -> int:
         build=build,
         read=(everything,),
         launches=policy,
-        gaps=found.gaps,
-        accepted=found.accepted,
+        gaps=decision.gaps,
+        accepted=decision.accepted,
         fail_on=policy.fail_on,
         by=arguments.by,
     )
     report = gate.report(report, result)
-    if found.status and _options.shows_next_steps(arguments):
+    if decision.status and _options.shows_next_steps(arguments):
         from spillscan.commands import _offers
 
         report = _offers.with_next_steps(report, _offers.Invocation.by(arguments, inputs), policy)
-    accepting = tuple(_footer.accept_lines(gate, inputs, found.failing)) if found.status == 1 else ()
+    accepting = tuple(_footer.accept_lines(gate, inputs, decision.failing)) if decision.status == 1 else ()
     report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, result.findings)))
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
     return _issues.conclude(
-        found, (*gate.issues(result, everything), *everything.issues), shown=render.shows_gaps(forms)
+        decision, (*gate.issues(result, everything), *everything.issues), shown=render.shows_gaps(forms)
     )

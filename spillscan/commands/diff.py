@@ -99,8 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     builds[:-1] = map(_as_it_was, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
-    report, found = _report(kept, builds, arguments, policy, gate)
-    if found.status and report.fail_on != "never" and _options.shows_next_steps(arguments):
+    report, outcome = _report(kept, builds, arguments, policy, gate)
+    if outcome.status and report.fail_on != "never" and _options.shows_next_steps(arguments):
         from spillscan.commands import _offers
 
         to_compare = () if "code-text" in arguments.also else arguments.inputs
@@ -109,8 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     issues = (*report.build.issues[len(kept[-1].issues) :], *(issue for build in builds for issue in build.issues))
     if report.fail_on == "never":
-        found = replace(found, fails=False)
-    return _issues.conclude(found, issues, shown=render.shows_gaps(forms))
+        outcome = replace(outcome, fails=False)
+    return _issues.conclude(outcome, issues, shown=render.shows_gaps(forms))
 
 
 def _as_it_was(build: Build) -> Build:
@@ -142,18 +142,18 @@ def _by_arch(arguments: argparse.Namespace) -> int:
     builds = [_inputs.scan(path) for path in arguments.inputs]
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     metrics = list(dict.fromkeys(arguments.metric)) or ["spill_bytes", "registers"]
-    found = matrix(kept, _labels(arguments.inputs), metrics, policy)
+    table = matrix(kept, _labels(arguments.inputs), metrics, policy)
     names = names_of(builds)
 
     def text(style: Style) -> Iterator[str]:
         names.fit(style.width)
-        return matrix_report.lines(found, names, style)
+        return matrix_report.lines(table, names, style)
 
     _answers.answer(
         forms,
         text=text,
-        json=lambda: {"builds": found.builds, "rows": [*objects(matrix_report.records(found))]},
-        csv=lambda: matrix_report.records(found),
+        json=lambda: {"builds": table.builds, "rows": [*objects(matrix_report.records(table))]},
+        csv=lambda: matrix_report.records(table),
         rows=_options.rows_of(arguments),
     )
     _issues.report_issues([*dict.fromkeys(issue for build in builds for issue in build.issues)])
@@ -172,19 +172,19 @@ def _report(
     base, head = kept[0], kept[-1]
     # kernels with equal metrics may have unknown code
     every = by_code or any(OTHER.id in entry.settings for entry in policy.entries)
-    found = comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
+    compared = comparison(base, head, policy, policy.devices, all_pairs=every, stated=policy.renamed)
     code = None
     if every:
-        found, code = _with_code(found, text="code-text" in arguments.also)
-    judgement = check_changes((*found.changes, *found.recoded, *found.unsettled, *found.equal), policy)
+        compared, code = _with_code(compared, text="code-text" in arguments.also)
+    judgement = check_changes((*compared.changes, *compared.recoded, *compared.unsettled, *compared.equal), policy)
     result = gate.apply(judgement.findings, head, builds[-1], of_changes=True)
     if not (arguments.arch or arguments.kernel):
-        head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, found.changes)))
+        head = replace(head, issues=(*head.issues, *_policy.unused_renames(policy, compared.changes)))
     needs = needed((terms for terms, _ in policy.by_terms((*base.kernels, *head.kernels))), "change", policy.fail_on)
     gaps = [
         *gate.gaps(result),
         *gaps_of_input(builds[0], needs, strict=policy.strict),
-        *(nothing_in_common(base, head) or missing_kernels(found.changes, builds[0], builds[-1])),
+        *(nothing_in_common(base, head) or missing_kernels(compared.changes, builds[0], builds[-1])),
         *gaps_of(builds[-1], judgement.undecided, needs, policy),
     ]
     if gated and gaps and not policy.strict and _same(Path(arguments.inputs[0]), Path(arguments.inputs[-1])):
@@ -195,9 +195,9 @@ def _report(
         read=tuple(builds),
         base=base,
         build=head,
-        changes=found.changes,
-        unsettled=found.unsettled,
-        recoded=found.recoded,
+        changes=compared.changes,
+        unsettled=compared.unsettled,
+        recoded=compared.recoded,
         code_changes=tuple(code) if by_code and code is not None else None,
         gaps=outcome.gaps,
         accepted=outcome.accepted,
@@ -209,15 +209,15 @@ def _report(
     return gate.report(report, result), outcome
 
 
-def _with_code(found: Comparison, *, text: bool) -> tuple[Comparison, list[CodeChange]]:
-    """``found`` with the verdict on the code of each pair, and the compared code."""
+def _with_code(compared: Comparison, *, text: bool) -> tuple[Comparison, list[CodeChange]]:
+    """``compared`` with the verdict on the code of each pair, and the compared code."""
     from spillscan.judging.compare.code_changes import code_changes, marked  # these import NumPy
     from spillscan.reading.binary.fetch import texts_of
 
-    pairs = (*found.changes, *found.recoded, *found.unsettled, *found.equal)
+    pairs = (*compared.changes, *compared.recoded, *compared.unsettled, *compared.equal)
     texts = texts_of(side for each in pairs for side in (each.before, each.after) if side is not None)
     code = code_changes(pairs, texts, text=text)
-    return marked(found, code), code
+    return marked(compared, code), code
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -101,13 +101,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"unexpected argument {others[0][:60]}", "pass one device, or inputs without --threads and --registers"
         )
     vars(arguments).update(_set(arguments.settings))
-    found = _answer(arguments, *resolve(first))
+    answer = _answer(arguments, *resolve(first))
     _answers.answer(
         forms,
-        text=found.text,
-        json=lambda: found.data,
-        csv=lambda: _records(found.rows),
-        markdown=lambda: ["```text", *found.text(Style()), "```"],
+        text=answer.text,
+        json=lambda: answer.data,
+        csv=lambda: _records(answer.rows),
+        markdown=lambda: ["```text", *answer.text(Style()), "```"],
     )
     return 0
 
@@ -347,13 +347,13 @@ def _its_own(kernel: Kernel, device: str | None) -> bool:
 def _data(
     kernels: list[Kernel], policy: Policy, code: Mapping[int, Pressure], trials: Mapping[int, Trial]
 ) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for kernel in kernels:
         for device, summary in _summaries(kernel, policy):
             trial = trials.get(id(kernel)) if _its_own(kernel, device) else None
             need = registers_needed(kernel, code.get(id(kernel)), trial)
             occupancy = None if summary.at_most else summary.occupancy
-            found.append(
+            rows.append(
                 {"symbol": kernel.key.symbol, "arch": kernel.key.arch, "unit": kernel.key.unit, "device": device}
                 | summary_data(summary)
                 | {
@@ -364,4 +364,4 @@ def _data(
                 | {"next_block": to_builtins(next_block(occupancy)) if occupancy else None}
                 | {"tried": _trying.trial_data(trial, trial.missing if trial else "")}
             )
-    return found
+    return rows

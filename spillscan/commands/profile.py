@@ -60,11 +60,11 @@ def _select(launches: Sequence[Matched], arches: Sequence[str], globs: Sequence[
     """Launches that the options select; InputError if an option selects none."""
     kept = list(launches)
     for option, wanted in (("--arch", arches), ("--kernel", globs)):
-        found = {one: [each for each in launches if _selected(each, option, one)] for one in wanted}
-        if missing := next((one for one in wanted if not found[one]), None):
+        selected = {one: [each for each in launches if _selected(each, option, one)] for one in wanted}
+        if missing := next((one for one in wanted if not selected[one]), None):
             raise InputError(f"no launch matches {option} {missing!r}", "leave the option out to list all launches")
         if wanted:
-            kept = [each for each in kept if any(each in those for those in found.values())]
+            kept = [each for each in kept if any(each in those for those in selected.values())]
     if not kept:
         raise InputError("no launch matches both --arch and --kernel", "leave the option out to list all launches")
     return kept

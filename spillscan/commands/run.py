@@ -70,10 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"cannot write {arguments.output or RUN_FILE}: not a regular file", "name another file: -o FILE"
         )
     sys.stdout.flush()
-    found = watch(command, arguments.also, path, _contains_code)
-    for line in _summary(found, arguments.output or RUN_FILE):
+    account = watch(command, arguments.also, path, _contains_code)
+    for line in _summary(account, arguments.output or RUN_FILE):
         complain(line)
-    status = found.build.runs[-1].status or 0
+    status = account.build.runs[-1].status or 0
     return status if status >= 0 else 128 - status
 
 
@@ -90,25 +90,25 @@ def _contains_code(path: str) -> bool:
         return True  # reading it later reports the error
 
 
-def _summary(found: Account, path: str) -> Iterator[str]:
+def _summary(account: Account, path: str) -> Iterator[str]:
     from spillscan.builds.gaps import to_read
     from spillscan.builds.tree import shown
 
-    build: BuildRecord = found.build
+    build: BuildRecord = account.build
     outputs = to_read(build)
     yield f"watched: {', '.join(shown(each) for each in build.watched)}"
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
-        hint = "" if found.calls else "; run the configure step under `spillscan run`, too"
+        hint = "" if account.calls else "; run the configure step under `spillscan run`, too"
         yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}{hint}"
-    failed = [each.name for each in found.calls if each.status != 0]
-    parts = [count(len(found.calls), "compiler call")] if found.calls else []
+    failed = [each.name for each in account.calls if each.status != 0]
+    parts = [count(len(account.calls), "compiler call")] if account.calls else []
     if failed:
         parts[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
-    if not found.calls:
+    if not account.calls:
         parts.append("no compiler call recorded" if unseen else "nothing was compiled")
-    if found.checks:
-        failures = sum(each.status != 0 for each in found.checks)
-        parts.append(f"{count(len(found.checks), 'compiler check')}, {failures:,} failed")
-    if kept := len(build.calls) - len(found.calls):
+    if account.checks:
+        failures = sum(each.status != 0 for each in account.checks)
+        parts.append(f"{count(len(account.checks), 'compiler check')}, {failures:,} failed")
+    if kept := len(build.calls) - len(account.calls):
         parts.append(f"{count(kept, 'call')} of earlier runs kept")
     yield "; ".join([*parts, count(len(outputs), "output"), path])

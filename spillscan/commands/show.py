@@ -58,20 +58,20 @@ def run(arguments: argparse.Namespace) -> int:
             "pass an object file, a library, or cuobjdump -sass",
         )
     names = Names([kernel.named_by for kernel in build.kernels])
-    found = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
-    found = [kernel for kernel in found if arguments.arch in (None, kernel.key.arch)]
-    if not found:
+    kernels = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
+    kernels = [kernel for kernel in kernels if arguments.arch in (None, kernel.key.arch)]
+    if not kernels:
         known = sorted({kernel.short_name for kernel in build.kernels if kernel.sass})
         raise InputError(f"{given}: no kernel matches {called!r}", nearest(called, known) or "pass part of its symbol")
     source = "source" in arguments.also
-    found = sorted(found, key=damage)
-    whole = len(found) == 1 or source
-    full = [k for k in found if whole or (k.sass and k.sass.local.total.accesses)]
+    kernels = sorted(kernels, key=damage)
+    whole = len(kernels) == 1 or source
+    full = [k for k in kernels if whole or (k.sass and k.sass.local.total.accesses)]
     code = fetch.pressures_of(full)
     texts = fetch.texts_of(full if source else ())
     sources = sources_of(code.values(), arguments.source_root) if source and arguments.source_root else {}
     style = style_of()
-    for number, kernel in enumerate(found):
+    for number, kernel in enumerate(kernels):
         assert kernel.sass is not None
         name = printable(names.of(kernel.named_by))
         if kernel not in full:

@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     gaps = [*gaps_of_issues(issues, frozenset(), strict=policy.strict)]
     gaps += coverage.gaps(archs, policy.require_archs)
     for each in oversized:
-        found, allowed = sizes(each["bytes"], each["allowed"])
-        complain(f"{each['file']}: error: {found}, {allowed} allowed [max_file_bytes]")
+        total, allowed = sizes(each["bytes"], each["allowed"])
+        complain(f"{each['file']}: error: {total}, {allowed} allowed [max_file_bytes]")
     return _issues.conclude(verdict((), gaps, policy, oversized=bool(oversized)), issues)
 
 
@@ -113,20 +113,20 @@ def _of_one(each: Source, wanted: dict[str, bool], issues: list[Issue]) -> Sized
         if each.explicit and kind_of_binary(stream.head()) is None:
             raise InputError(f"{each.uri} is not a binary", "pass a library, an object, a cubin or a wheel")
         buffer = stream.buffer()
-    found = sizes_of(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
-    if found.damages:
-        issues += damages(found.damages, each.uri)
-    return SizedFile(each.uri, found)
+    sizes = sizes_of(buffer, each.bytes or len(buffer), DEFAULT, **wanted)
+    if sizes.damages:
+        issues += damages(sizes.damages, each.uri)
+    return SizedFile(each.uri, sizes)
 
 
 def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
-    found = size_report.duplicates(files)
-    names = Names(dict.fromkeys(each.symbol for each in found))
+    copies = size_report.duplicates(files)
+    names = Names(dict.fromkeys(each.symbol for each in copies))
     total = sum(copy.code_bytes for each in files for copy in each.sizes.copies)
-    saved = sum(each.saved_bytes for each in found)
-    stored = sum(each.saved_stored_bytes for each in found)
+    saved = sum(each.saved_bytes for each in copies)
+    stored = sum(each.saved_stored_bytes for each in copies)
     notes = [
-        f"{count(len(found), 'function')} with several copies:"
+        f"{count(len(copies), 'function')} with several copies:"
         f" {size(saved)} of {size(total)} of code are redundant, {size(stored)} as stored"
     ]
     columns: list[Column[Duplicate]] = [
@@ -144,4 +144,4 @@ def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
             text=lambda each: size(each.saved_stored_bytes),
         ),
     ]
-    return Table(columns=columns, rows=found, notes=notes, empty="no duplicated code")
+    return Table(columns=columns, rows=copies, notes=notes, empty="no duplicated code")

@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         return not arguments.kernel or any(matches(kernel, glob) for glob in arguments.kernel)
 
     with Workshop() as workshop:
-        found = dict.fromkeys(unit for each in arguments.inputs for unit in units(each, arguments.kernel, archs))
-        curves = [curve for unit in found for curve in sweep(unit, archs, settings, policy, wanted, workshop)]
+        chosen = dict.fromkeys(unit for each in arguments.inputs for unit in units(each, arguments.kernel, archs))
+        curves = [curve for unit in chosen for curve in sweep(unit, archs, settings, policy, wanted, workshop)]
     if not curves:
         named = listed(dict.fromkeys(seen[:_MOST_NAMED]), len(seen) - _MOST_NAMED)
         raise InputError("no kernel to sweep", f"--kernel matches none of {named}" if seen else "no kernel is defined")

@@ -81,17 +81,17 @@ class Definitions:
         ``source``: file that the kernel was compiled from, whose definitions come first.
         """
         wanted = Function(name).base
-        found = [each for base, each in self._read(source) if base == wanted] if source else []
-        found = found or self._named.get(wanted, [])
-        return found[0] if len(found) == 1 else None
+        matching = [each for base, each in self._read(source) if base == wanted] if source else []
+        matching = matching or self._named.get(wanted, [])
+        return matching[0] if len(matching) == 1 else None
 
     @cached_property
     def _named(self) -> Mapping[str, list[Definition]]:
-        found: dict[str, list[Definition]] = {}
+        by_name: dict[str, list[Definition]] = {}
         for path in self._paths():
             for name, each in self._read(path):
-                found.setdefault(name, []).append(each)
-        return found
+                by_name.setdefault(name, []).append(each)
+        return by_name
 
 
 def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
@@ -104,8 +104,8 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
     while at >= 0:
         following = plain.find(MARK, at + len(MARK))
         end = following if following >= 0 else len(plain)
-        if found := _declarator(plain, at, end):
-            name, place = found
+        if named := _declarator(plain, at, end):
+            name, place = named
             line, counted = line + plain.count("\n", counted, place), place
             yield name, Definition(path, line)
         at = following
@@ -114,7 +114,7 @@ def definitions(path: str, text: str) -> Iterable[tuple[str, Definition]]:
 def _declarator(text: str, begin: int, end: int) -> tuple[str, int] | None:
     """(name, its offset) of a definition at ``begin``, or ``None``."""
     depth, opened = 0, -1
-    found: tuple[str, int] | None = None
+    name: tuple[str, int] | None = None
     for sign in _SIGN.finditer(text, begin, min(end, begin + _LONGEST_HEAD)):
         if sign[0] == "(":
             opened = opened if depth else sign.start()
@@ -123,9 +123,9 @@ def _declarator(text: str, begin: int, end: int) -> tuple[str, int] | None:
             depth -= 1
             named = None if depth else _NAME.match(text[begin:opened][::-1])
             if named and named[1][::-1] not in _ATTRIBUTES:
-                found = ("" if named[2] else named[1][::-1]), opened - named.end(1)
+                name = ("" if named[2] else named[1][::-1]), opened - named.end(1)
         elif not depth:
-            return found if found and found[0] and sign[0] == "{" else None
+            return name if name and name[0] and sign[0] == "{" else None
     return None
 
 
@@ -324,8 +324,8 @@ def by_cost(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
     """Source lines of accesses of one class: see :func:`heaviest`."""
     from spillscan.reading.machine.spillmap import culprits  # not loaded if only logs are read
 
-    found = culprits(local, kind, lambda line: _in_repository(line, tree))
-    return [_placed(each.place, each.inner, tree, each.share) for each in found]
+    lines = culprits(local, kind, lambda line: _in_repository(line, tree))
+    return [_placed(each.place, each.inner, tree, each.share) for each in lines]
 
 
 def placed(line: SourceLine, tree: Tree) -> Place:

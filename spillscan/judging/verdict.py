@@ -107,11 +107,11 @@ def verdict(
     oversized: bool = False,
 ) -> Verdict:
     """Verdict by ``policy`` on the ``findings`` that no baseline accepts, and the ``gaps`` in what it checks."""
-    found = [policy.acceptance(gap) for gap in gaps]
+    decided = [policy.acceptance(gap) for gap in gaps]
     return Verdict(
         failing=tuple(finding for finding in findings if at_least(finding.severity, policy.fail_on)),
-        gaps=tuple(gap for gap in found if gap.accepted is None),
-        accepted=tuple(gap for gap in found if gap.accepted is not None),
+        gaps=tuple(gap for gap in decided if gap.accepted is None),
+        accepted=tuple(gap for gap in decided if gap.accepted is not None),
         oversized=oversized,
         fails=policy.fail_on != "never",
     )

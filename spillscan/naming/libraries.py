@@ -56,13 +56,13 @@ def copies(kernels: Iterable[Kernel], holder: Callable[[Kernel], str]) -> dict[i
             origin = kernel.origins[0].input if kernel.origins else ""
             shown = posixpath.basename(path), path, f"{origin}:{path}"
             found_in[kernel.named_by, kernel.key.arch][shown].append(kernel)
-    found: dict[int, str] = {}
+    places: dict[int, str] = {}
     for holders in found_in.values():
         if len(holders) > 1:
             taken = Counter(name for shown in holders for name in set(shown))
             for shown, several in holders.items():
-                found.update((id(kernel), next(name for name in shown if taken[name] == 1)) for kernel in several)
-    return found
+                places.update((id(kernel), next(name for name in shown if taken[name] == 1)) for kernel in several)
+    return places
 
 
 def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
@@ -72,8 +72,8 @@ def whole(some: Iterable[Kernel], kernels: Sequence[Kernel]) -> dict[str, int]:
     """
     below = cache(below_root(kernels))
     totals = Counter(library_of(kernel, below) for kernel in kernels)
-    found = Counter(library_of(kernel, below) for kernel in some)
-    return {name: number for name, number in found.items() if name and number == totals[name] and len(totals) > 1}
+    counts = Counter(library_of(kernel, below) for kernel in some)
+    return {name: number for name, number in counts.items() if name and number == totals[name] and len(totals) > 1}
 
 
 def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
@@ -85,19 +85,19 @@ def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
     names = [[name for name in side if name] for side in sides]
     if not names[0] or not names[1]:
         return [(list(base), list(head))]
-    found = _matched(sides[0], sides[1])
+    pairs = _matched(sides[0], sides[1])
     groups = [(sides[0].get("", []), sides[1].get("", []))]
-    groups += [(kernels, sides[1][found[name]] if name in found else []) for name, kernels in sides[0].items() if name]
-    groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in found.values()]
+    groups += [(kernels, sides[1][pairs[name]] if name in pairs else []) for name, kernels in sides[0].items() if name]
+    groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in pairs.values()]
     return groups
 
 
 def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
     below = cache(below_root(kernels))
-    found: dict[str, list[Kernel]] = defaultdict(list)
+    members: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        found[library_of(kernel, below)].append(kernel)
-    return dict(found)
+        members[library_of(kernel, below)].append(kernel)
+    return dict(members)
 
 
 def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> dict[str, str]:
@@ -105,22 +105,22 @@ def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> di
     left, right = ([name for name in side if name] for side in (base, head))
     if len(left) == len(right) == 1:
         return {left[0]: right[0]}
-    found: dict[str, str] = {}
+    matches: dict[str, str] = {}
 
     def join(ours: Iterable[str], theirs: Iterable[str], key: Callable[[str, list[Kernel]], Hashable]) -> None:
         sides: list[dict[Hashable, list[str]]] = [defaultdict(list), defaultdict(list)]
         for at, (names, members) in enumerate(((ours, base), (theirs, head))):
             for name in names:
-                if name not in (found.values() if at else found):
+                if name not in (matches.values() if at else matches):
                     sides[at][key(name, members[name])].append(name)
         for same, mine in sides[0].items():
             others = sides[1].get(same, [])
             if len(mine) == len(others) == 1:
-                found[mine[0]] = others[0]
+                matches[mine[0]] = others[0]
 
     for key in (_path, _file, _made, _unversioned):
         join(left, right, key)
-    return found
+    return matches
 
 
 def _path(name: str, kernels: list[Kernel]) -> Hashable:

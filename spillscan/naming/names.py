@@ -73,7 +73,7 @@ class Display(NamedTuple):
         inside = ", ".join(self.arguments)
         most = room - len(family) - 3
         ends = [
-            found.end() for found in re.finditer(r"(?=,|$)|(?<=[^<,])(?=<)", inside[: most + 1]) if found.end() <= most
+            comma.end() for comma in re.finditer(r"(?=,|$)|(?<=[^<,])(?=<)", inside[: most + 1]) if comma.end() <= most
         ]
         if not ends or ends[-1] < 1 or not family.endswith(self.base):
             return family
@@ -93,8 +93,8 @@ def display(key: Key) -> Display:
     if not name.paired or name.depth > _DEEPEST:
         return Display("", text)
     operation = _operation(name)
-    found = _of_type(operation) if operation else _of(name)
-    return found if found.base else Display("", text)
+    parts = _of_type(operation) if operation else _of(name)
+    return parts if parts.base else Display("", text)
 
 
 def _of(name: Function) -> Display:
@@ -234,10 +234,10 @@ class Names:
     @cached_property
     def _near(self) -> dict[str, list[Key]]:
         """Kernels by the stem of their names; only kernels of one stem can get the same display name."""
-        found: dict[str, list[Key]] = defaultdict(list)
+        stems: dict[str, list[Key]] = defaultdict(list)
         for symbol in self._builds:
-            found[_stem(symbol)].append(symbol)
-        return found
+            stems[_stem(symbol)].append(symbol)
+        return stems
 
     def base(self, symbol: Key) -> str:
         """Name shared by all instances of the kernel's template."""
@@ -311,7 +311,7 @@ def _last_name(text: str) -> tuple[str, int]:
     """The last of the plain names that a mangled name begins with, and where it ends. Instances of a template share
     what stands before their arguments."""
     at, last = 3 if text.startswith("_ZN") else 2, ""
-    while found := _LENGTH.match(text, at):
-        at = found.end() + int(found[0])
-        last = text[found.end() : at]
+    while length := _LENGTH.match(text, at):
+        at = length.end() + int(length[0])
+        last = text[length.end() : at]
     return last, at

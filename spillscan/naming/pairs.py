@@ -52,12 +52,12 @@ def pair(
     arch family (``sm_90a`` with ``sm_90``) unless ``families`` is off. A kernel whose input does not show its arch
     pairs with any arch. ``alive``: symbols of other kernels, which both builds have.
     """
-    found = paired(base, head, families=families, alive=alive)
+    pairs = paired(base, head, families=families, alive=alive)
     return [
-        *(Pair(before, after) for before, after in found.same),
-        *(Pair(match.before, match.after, renamed=True) for match in found.renamed),
-        *(Pair(kernel, None) for kernel in found.gone),
-        *(Pair(None, kernel) for kernel in found.new),
+        *(Pair(before, after) for before, after in pairs.same),
+        *(Pair(match.before, match.after, renamed=True) for match in pairs.renamed),
+        *(Pair(kernel, None) for kernel in pairs.gone),
+        *(Pair(None, kernel) for kernel in pairs.new),
     ]
 
 
@@ -105,17 +105,17 @@ def paired(
         new += alone[1]
         if len(groups) > 1:
             library |= {id(kernel): number for kernel in (*unpaired, *unmet)}
-    found = stated_renames(stated, left, right)
-    settled = [(match.before, match.after) for match in found]
-    found += renames(
+    renamed = stated_renames(stated, left, right)
+    settled = [(match.before, match.after) for match in renamed]
+    renamed += renames(
         *(but(left, settled), but(right, settled), pairs, alive),
         families=families,
         library=lambda kernel: library.get(id(kernel)),
     )
-    known = {id(kernel) for match in found for kernel in (match.before, match.after)}
+    known = {id(kernel) for match in renamed for kernel in (match.before, match.after)}
     return Paired(
         same=pairs,
-        renamed=found,
+        renamed=renamed,
         gone=[kernel for kernel in (*gone, *left) if id(kernel) not in known],
         new=[kernel for kernel in (*new, *right) if id(kernel) not in known],
     )

@@ -99,16 +99,16 @@ def stated_renames(renames: Renames, gone: Iterable[Kernel], new: Iterable[Kerne
     for symbol in map(str, sides[1]):
         for name in spellings(symbol):
             known[name].add(symbol)
-    found: dict[str, set[str]] = {}
+    by_old: dict[str, set[str]] = {}
     rules: dict[str, str] = {}
     for symbol in map(str, sides[0]):
         for old, now in renames:
             made = {name for each in spellings(symbol) if (name := _rewritten(each, old, now))}
             if targets := {target for name in made for target in known.get(name, ())}:
-                found.setdefault(symbol, set()).update(targets)
+                by_old.setdefault(symbol, set()).update(targets)
                 rules[symbol] = f"{old} → {now}"
-    times = Counter(target for targets in found.values() for target in targets)
-    single = {old: target for old, targets in found.items() if len(targets) == 1 for target in targets}
+    times = Counter(target for targets in by_old.values() for target in targets)
+    single = {old: target for old, targets in by_old.items() if len(targets) == 1 for target in targets}
     pairs = {old: target for old, target in single.items() if times[target] == 1}
     matches = []
     for old, target in pairs.items():
@@ -210,10 +210,10 @@ def spelled(symbol: str) -> str:
 
 
 def _by_name(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
-    found: dict[str, list[Kernel]] = defaultdict(list)
+    by_name: dict[str, list[Kernel]] = defaultdict(list)
     for symbol, several in grouped(kernels, lambda kernel: kernel.key.symbol).items():
-        found[spelled(str(symbol))] += several
-    return found
+        by_name[spelled(str(symbol))] += several
+    return by_name
 
 
 def _substitutions(
@@ -305,11 +305,11 @@ def _explained(ours: Sequence[str], theirs: Sequence[str]) -> dict[_Rule, _Pairs
                     forth, back = reach[_Rule(old, new, where or its)]
                     forth[x].add(y)
                     back[y].add(x)
-    found = {}
+    rules = {}
     for rule, (forth, back) in reach.items():
         if all(len(each) == 1 for side in (forth, back) for each in side.values()):
-            found[rule] = {x: y for x, several in forth.items() for y in several}
-    return found
+            rules[rule] = {x: y for x, several in forth.items() for y in several}
+    return rules
 
 
 def _views(name: str, side: int) -> Iterator[tuple[int, str, str]]:

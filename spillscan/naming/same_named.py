@@ -241,8 +241,8 @@ def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
 
 def template(symbol: str) -> str:
     """Prefix of a mangled template name, ``_ZN2ns5scaleIfLi4EEvPT_`` → ``_ZN2ns5scaleI``; empty if not a template."""
-    found = _leading_names().match(symbol)
-    return found[0] if found else ""
+    match = _leading_names().match(symbol)
+    return match[0] if match else ""
 
 
 @cache

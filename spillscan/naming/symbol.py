@@ -55,8 +55,8 @@ _WORDS = (
 
 def digest(text: str, size: int) -> str:
     """BLAKE2s digest of ``text``: ``size`` bytes, as hexadecimal digits."""
-    found: str = _blake2s()(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
-    return found
+    digits: str = _blake2s()(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
+    return digits
 
 
 @cache
@@ -86,8 +86,8 @@ def canonical(symbol: str) -> str:
 @lru_cache(maxsize=8192)
 def source_file(symbol: str) -> str:
     """Source file named in ``symbol``, as nvcc spells it (``names_cu``); empty if none."""
-    found = _MODULE.search(symbol)
-    file = symbol[found.end() : found.end() + int(found[1])] if found else ""
+    match = _MODULE.search(symbol)
+    file = symbol[match.end() : match.end() + int(match[1])] if match else ""
     return _TEMPORARY.sub("", file)
 
 
@@ -119,12 +119,12 @@ def _mangled(symbol: str) -> str:
     out, opened, at = ["_Z"], [""], 2
     step, end = token().match, len(symbol)
     while at < end:
-        found = step(symbol, at)
-        assert found is not None  # the expression matches anywhere
-        out.append(found["kept"])
-        at, kind = found.end(), found.lastgroup
+        match = step(symbol, at)
+        assert match is not None  # the expression matches anywhere
+        out.append(match["kept"])
+        at, kind = match.end(), match.lastgroup
         if kind == "open":
-            mark = found["open"]
+            mark = match["open"]
             if mark == LITERAL and symbol[at : at + 1].isdigit():
                 if opened[-1] in ("", "N", "Z"):
                     continue  # clang and gcc mark internal linkage, nvcc does not: _ZL3fooi
@@ -144,11 +144,11 @@ def _mangled(symbol: str) -> str:
                 out.append(value[0])
                 at = value.end()
         elif kind == "name":
-            out.append(_replaced(found["name"]))
+            out.append(_replaced(match["name"]))
         elif kind == "unnamed":
             out.append("Ut_")
         else:
-            out.append(symbol[found.end("kept") : at])
+            out.append(symbol[match.end("kept") : at])
     return "".join(out)
 
 
@@ -204,8 +204,8 @@ def source_name() -> str:
 
 def source_name_at(text: str, at: int) -> str:
     """The source name that begins at ``at``; empty if there is none."""
-    found = _source_name().match(text, at)
-    return found[0] if found else ""
+    match = _source_name().match(text, at)
+    return match[0] if match else ""
 
 
 @cache

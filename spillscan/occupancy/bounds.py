@@ -111,12 +111,12 @@ def bounds_for_more_registers(configuration: Configuration) -> tuple[RegisterLim
     most = min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
     if not 0 < threads <= device.max_threads_per_block:
         return ()
-    found: dict[int, RegisterLimit] = {}
+    limits: dict[int, RegisterLimit] = {}
     for blocks in range(most, 0, -1):
         limit = register_limit(device, threads, blocks)
         if limit.registers > configuration.registers:
-            found.setdefault(limit.registers, limit)
-    return tuple(found.values())
+            limits.setdefault(limit.registers, limit)
+    return tuple(limits.values())
 
 
 def largest_block(device: Device, registers: int) -> int:

@@ -72,22 +72,22 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
     If its launch or dynamic shared memory is unknown, ``resident_blocks`` is ``None`` and the rest are upper bounds.
     """
-    found = summary.occupancy
+    result = summary.occupancy
     local = summary.local_memory
     return {
         "assumed": summary.assumed,
         "at_most": summary.at_most,
         "unknown": summary.unknown,
-        "resident_blocks": None if found is None or summary.at_most else found.resident_blocks,
-        "active_warps": None if found is None else found.active_warps,
-        "max_warps": None if found is None else found.max_warps,
-        "occupancy": None if found is None else found.fraction,
+        "resident_blocks": None if result is None or summary.at_most else result.resident_blocks,
+        "active_warps": None if result is None else result.active_warps,
+        "max_warps": None if result is None else result.max_warps,
+        "occupancy": None if result is None else result.fraction,
         "limiters": list(summary.limiters),
         "at_threads": {str(threads): occupancy.fraction for threads, occupancy in summary.at_threads},
         "threads_per_block": None if summary.launch is None else summary.launch.threads_per_block,
         "dynamic_shared_bytes": None if summary.launch is None else summary.launch.dynamic_shared_bytes,
         "launch_source": None if summary.launch is None else summary.launch.source,
-        "reasons": [] if found is None else list(found.reasons),
+        "reasons": [] if result is None else list(result.reasons),
         "local_memory_bytes": None if local is None else local.total_bytes,
     }
 

@@ -184,8 +184,8 @@ def sources() -> Mapping[str, str]:
 @cache
 def devices() -> tuple[Device, ...]:
     """All devices of the table, by compute capability."""
-    found = [_read(name) for name in os.listdir(FOLDER) if name.startswith("sm_")]
-    return tuple(sorted(found, key=lambda device: device.version))
+    table = [_read(name) for name in os.listdir(FOLDER) if name.startswith("sm_")]
+    return tuple(sorted(table, key=lambda device: device.version))
 
 
 def device(name: str | float) -> Device:
@@ -207,15 +207,15 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
     match = _TARGET.fullmatch(text)
     if match:
         return _by_version(name, int(match[1]), int(match[2]), match[3]), None
-    names = {"".join(_words(gpu.name)): (found, gpu) for found in devices() for gpu in found.gpus}
+    names = {"".join(_words(gpu.name)): (device, gpu) for device in devices() for gpu in device.gpus}
     words = _words(text)
     wanted = "".join(word for word in words if not _BOARDS.fullmatch(word))
     if "".join(words) in names:
         return names["".join(words)]
     for known in (wanted, *([f"rtx{wanted}"] if wanted[:1].isalpha() else [])):  # A6000 is the RTX A6000
         if known in names:
-            found, gpu = names[known]
-            return found, replace(gpu, multiprocessors=None)
+            device, gpu = names[known]
+            return device, replace(gpu, multiprocessors=None)
     near = _nearest(wanted, {plain: gpu.name for plain, (_, gpu) in names.items()})
     hint = f"nearest known: {near}" if near else "try sm_90, 9.0 or H100"
     raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
@@ -267,8 +267,8 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
 
 
 def _words(name: str) -> list[str]:
-    found = re.findall(r"[a-z]+[0-9]*[a-z0-9]*|[0-9]+[a-z]*", name.lower())
-    return [word for word in found if word not in _BRANDS]
+    words = re.findall(r"[a-z]+[0-9]*[a-z0-9]*|[0-9]+[a-z]*", name.lower())
+    return [word for word in words if word not in _BRANDS]
 
 
 def _load(name: str) -> dict[str, Any]:
@@ -285,8 +285,8 @@ def _load(name: str) -> dict[str, Any]:
         if not isinstance(data, dict):
             raise InputError(f"{name}: not a mapping", "compare it with the other device files")
         remember("devices", file, data)
-    found: dict[str, Any] = data
-    return found
+    content: dict[str, Any] = data
+    return content
 
 
 @cache
@@ -318,25 +318,25 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
 
     need(isinstance(data.get("values"), dict), "values")
     values = {key: checked(entry, _Sourced, key) for key, entry in data["values"].items()}
-    found = checked(
+    device = checked(
         {key: value for key, value in data.items() if key != "values"}
         | {key: entry.value for key, entry in values.items()}
         | {"sources": {key: entry.source for key, entry in values.items()}},
         Device,
         "a device",
     )
-    need(re.fullmatch(r"\d+\.\d", found.compute_capability) is not None, "compute_capability")
-    need(found.target == "sm_" + found.compute_capability.replace(".", ""), "target does not fit compute_capability")
-    need(name == f"{found.target}.yaml", "file name does not fit target")
-    steps = found.carveout_steps_kb
+    need(re.fullmatch(r"\d+\.\d", device.compute_capability) is not None, "compute_capability")
+    need(device.target == "sm_" + device.compute_capability.replace(".", ""), "target does not fit compute_capability")
+    need(name == f"{device.target}.yaml", "file name does not fit target")
+    steps = device.carveout_steps_kb
     need(steps == tuple(sorted({*steps})), "carveout_steps_kb must be ascending")
-    need(1024 * max(steps) == found.shared_bytes_per_sm, "largest step is not the whole")
-    cited = [*(gpu.source for gpu in found.gpus), *((conflict.source,) for conflict in found.conflicts)]
-    for key in chain(*found.sources.values(), *cited):
+    need(1024 * max(steps) == device.shared_bytes_per_sm, "largest step is not the whole")
+    cited = [*(gpu.source for gpu in device.gpus), *((conflict.source,) for conflict in device.conflicts)]
+    for key in chain(*device.sources.values(), *cited):
         need(key in sources(), f"unknown source {key!r}")
-    for conflict in found.conflicts:
+    for conflict in device.conflicts:
         need(conflict.name in RESOURCES, f"conflict about unknown value {conflict.name}")
-    return found
+    return device
 
 
 # ---- devices that run code for an arch ------------------------------------------------------------------------------

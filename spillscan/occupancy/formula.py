@@ -108,10 +108,10 @@ def _register_limit(configuration: Configuration) -> tuple[int | None, GlobalCac
     """Blocks per SM by registers, and the partitioned caching in effect."""
     device = configuration.device
     caching = configuration.global_caching if device.partitioned_global_caching else "off"
-    found, caching = _in_partitions(configuration, device.sub_partitions, caching)
+    limit, caching = _in_partitions(configuration, device.sub_partitions, caching)
     if device.fits_as_6_1 and _in_partitions(configuration, 4, caching)[0] == 0:
         return 0, caching
-    return found, caching
+    return limit, caching
 
 
 def _in_partitions(

@@ -192,7 +192,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 + (" or its dynamic shared memory, which is unknown" if self.at_most else "")
                 + (" (block size from its launch bounds)" if self.by_bounds else "")
             )
-        sizes = ", ".join(f"{threads}: {percent(found.fraction)}" for threads, found in self.at_threads)
+        sizes = ", ".join(f"{threads}: {percent(result.fraction)}" for threads, result in self.at_threads)
         most = percent(self.occupancy.fraction, at_most=True)
         return (
             f"at most {most} over all block sizes, by threads per block {sizes}"

@@ -135,20 +135,20 @@ def next_block_line(occupancy: Occupancy) -> str:
 
     Empty if nothing adds another block, or if one resource alone does, which its own line shows.
     """
-    found, now = next_block(occupancy), occupancy.configuration
-    if found is None:
+    block, now = next_block(occupancy), occupancy.configuration
+    if block is None:
         return ""
     shared = current(now, "shared")
     needs = [
-        *([f"{count(found.threads, 'thread')} per block (now {now.threads_per_block:,})"] if found.threads else []),
-        *([f"{found.registers} registers per thread (now {now.registers})"] if found.registers is not None else []),
-        *([f"{found.shared:,} B of shared memory per block (now {shared:,})"] if found.shared is not None else []),
-        *([f"{count(found.barriers, 'barrier')} per block (now {now.barriers})"] if found.barriers is not None else []),
+        *([f"{count(block.threads, 'thread')} per block (now {now.threads_per_block:,})"] if block.threads else []),
+        *([f"{block.registers} registers per thread (now {now.registers})"] if block.registers is not None else []),
+        *([f"{block.shared:,} B of shared memory per block (now {shared:,})"] if block.shared is not None else []),
+        *([f"{count(block.barriers, 'barrier')} per block (now {now.barriers})"] if block.barriers is not None else []),
     ]
-    if len(needs) < 2 and found.threads is None:
+    if len(needs) < 2 and block.threads is None:
         return ""
-    verb = "needs" if found.blocks == 1 else "need"
-    return f"{count(found.blocks, 'block')} {verb} at most {' and '.join(needs)}"
+    verb = "needs" if block.blocks == 1 else "need"
+    return f"{count(block.blocks, 'block')} {verb} at most {' and '.join(needs)}"
 
 
 def headroom_lines(ways: Iterable[Headroom]) -> list[str]:

@@ -61,7 +61,7 @@ def _quoted(parts: Sequence[str]) -> str:
 def _pieces(text: str) -> list[str]:
     """Words of a text; anything in angle brackets, as in ``scale<float, 2>``, or in a call's parentheses stays
     together."""
-    found: list[str] = []
+    pieces: list[str] = []
     waiting: list[str] = []
     depth = 0
     for word in text.split(" "):
@@ -70,9 +70,9 @@ def _pieces(text: str) -> list[str]:
             depth += word.count("(") - word.count(")")
         depth += word.count("<") + word.count("->") - word.count(">")
         if depth <= 0:
-            found.append(" ".join(waiting))
+            pieces.append(" ".join(waiting))
             waiting, depth = [], 0
-    return found + waiting  # an unclosed bracket is no name
+    return pieces + waiting  # an unclosed bracket is no name
 
 
 def _plain(text: str) -> bool:

@@ -93,13 +93,11 @@ def parse(name: str, start: str, line: str) -> tuple[str, dict[str, str]] | None
     from lark.exceptions import UnexpectedInput
 
     try:
-        found = load(name).parse(line, start=start)
+        tree = load(name).parse(line, start=start)
     except UnexpectedInput:
         return None
-    tokens = {local_name(each.type): str(each) for each in found.scan_values(lambda each: isinstance(each, Token))}
-    rule = (
-        next((each for each in found.children if not isinstance(each, Token)), found) if found.data == start else found
-    )
+    tokens = {local_name(each.type): str(each) for each in tree.scan_values(lambda each: isinstance(each, Token))}
+    rule = next((each for each in tree.children if not isinstance(each, Token)), tree) if tree.data == start else tree
     return local_name(str(rule.data)), {key: each for key, each in tokens.items() if not key.startswith("ANON_")}
 
 
@@ -131,8 +129,8 @@ EXPRESSIONS = "expressions.json"
 @cache
 def _compiled() -> dict[str, dict[str, str]]:
     with suppress(OSError, ValueError), open(os.path.join(COMPILED, EXPRESSIONS), encoding="utf-8") as file:
-        found: dict[str, dict[str, str]] = json.load(file)
-        return {name: each for name, each in found.items() if each["checksum"] == checksum(name)}
+        content: dict[str, dict[str, str]] = json.load(file)
+        return {name: each for name, each in content.items() if each["checksum"] == checksum(name)}
     return {}
 
 

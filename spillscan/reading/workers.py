@@ -34,8 +34,8 @@ def limit_processors(count: int) -> None:
 
 def processors() -> int:
     """Number of usable processors, by scheduler affinity, control group quota and :func:`limit_processors`."""
-    found = _granted()
-    return found if _limit is None else max(1, min(found, _limit))
+    granted = _granted()
+    return granted if _limit is None else max(1, min(granted, _limit))
 
 
 def _granted() -> int:
@@ -102,13 +102,13 @@ def in_order(
 def _portions(sizes: Sequence[int], most: int) -> list[range]:
     """Split items into at most about ``most`` ranges of similar total size."""
     least = sum(sizes) / most
-    found, begin, pending = [], 0, 0
+    ranges, begin, pending = [], 0, 0
     for at, size in enumerate(sizes, 1):
         pending += size
         if pending >= least or at == len(sizes):
-            found.append(range(begin, at))
+            ranges.append(range(begin, at))
             begin, pending = at, 0
-    return found
+    return ranges
 
 
 def _numbers(count: int) -> BinaryIO:

@@ -36,11 +36,11 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
     """One row per kernel that has reasons to show, its instruction diff if requested, and the counts."""
     if report.code_changes is None:
         return
-    found = [each for each in report.code_changes if each.reasons]
-    shown = found[: style.rows]
+    changes = [each for each in report.code_changes if each.reasons]
+    shown = changes[: style.rows]
     if shown:
         yield ""
-        yield from _table(shown, len(found) - len(shown), report.names).text(style)
+        yield from _table(shown, len(changes) - len(shown), report.names).text(style)
     for each in (each for each in shown if each.text):
         yield ""
         yield f"{label_of(each.change.kernel, report.names)}:"
@@ -65,16 +65,16 @@ def _table(shown: Sequence[CodeChange], hidden: int, names: Names) -> Table[Code
     return Table(columns=columns, rows=rows, hidden=hidden, counted="kernel", color=lambda each: _COLORS[each.verdict])
 
 
-def _instructions(found: CodeChange) -> str:
-    before, after = found.instructions
+def _instructions(change: CodeChange) -> str:
+    before, after = change.instructions
     if after is None:
         return "?"
     return f"{after:,}" if before == after else f"{before or 0:,} → {after:,}"
 
 
-def code_lines(found: CodeChange) -> list[str]:
+def code_lines(change: CodeChange) -> list[str]:
     """Verdict, reasons and first hunks of one kernel."""
-    return [found.verdict, *found.reasons, *map(hunk_line, found.hunks[:_HUNKS])]
+    return [change.verdict, *change.reasons, *map(hunk_line, change.hunks[:_HUNKS])]
 
 
 def hunk_line(hunk: Hunk) -> str:

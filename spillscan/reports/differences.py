@@ -88,8 +88,8 @@ def change_table(report: Report, most: int | None, with_findings: bool = False) 
 
     Changes are grouped by family if they need more rows than ``most``.
     """
-    found = entries(report)
-    shown = chosen(found, report, most)
+    changed = entries(report)
+    shown = chosen(changed, report, most)
     rows: list[ChangeRow | Line] = []
     for family, several in shown:
         rows += [] if family is None else [Line(_title(family, report))]
@@ -100,7 +100,7 @@ def change_table(report: Report, most: int | None, with_findings: bool = False) 
     entries_shown = [entry for _, several in shown for entry in several]
     blocks = any(effect.blocks for entry in entries_shown for effect in entry.change.effects)
     kept = set(map(id, entries_shown))
-    rest = [entry for entry in found if id(entry) not in kept]
+    rest = [entry for entry in changed if id(entry) not in kept]
     severe = words.severities([finding for entry in rest for finding in entry.findings])
     return Table(
         columns=_COLUMNS if blocks else _COLUMNS[:4],
@@ -150,9 +150,9 @@ def entries(report: Report) -> list[Entry]:
     Kernels of an arch that only one build has are omitted unless they have an error or a warning;
     :func:`pairings.archs` counts them.
     """
-    found: dict[int, list[Finding]] = defaultdict(list)
+    findings: dict[int, list[Finding]] = defaultdict(list)
     for finding in words.counted(report):
-        found[id(finding.kernel)].append(finding)
+        findings[id(finding.kernel)].append(finding)
     severe = {id(each.kernel) for each in words.counted(report) if each.severity != "note"}
     whole = pairings.whole_archs(report)
     alike: dict[object, list[Change]] = defaultdict(list)
@@ -161,7 +161,7 @@ def entries(report: Report) -> list[Entry]:
         if not alone or id(change.kernel) in severe:
             alike[_alike(change)].append(change)
     found_entries = [
-        Entry(each, _metrics(each[0]), [finding for change in each for finding in found.get(id(change.kernel), ())])
+        Entry(each, _metrics(each[0]), [finding for change in each for finding in findings.get(id(change.kernel), ())])
         for each in alike.values()
     ]
     if report.sort is not None:
@@ -188,15 +188,15 @@ def _alike(change: Change) -> object:
 
 
 def chosen(
-    found: Sequence[Entry], report: Report, most: int | None
+    members: Sequence[Entry], report: Report, most: int | None
 ) -> Sequence[tuple[Sequence[Entry] | None, Sequence[Entry]]]:
     """(family, entries to show): all entries if they fit in ``most`` lines, else the worst of each family.
 
     An entry shown on its own has no family.
     """
-    if report.by is None and (most is None or sum(entry.lines for entry in found) <= most):
-        return [(None, [entry]) for entry in found]
-    groups = _families(found, report)
+    if report.by is None and (most is None or sum(entry.lines for entry in members) <= most):
+        return [(None, [entry]) for entry in members]
+    groups = _families(members, report)
     if most is None:
         return [(some if len(some) > 1 else None, some) for some in groups]
     for each in (INSTANCES, 1):
@@ -207,10 +207,10 @@ def chosen(
     return shown[: max(1, bisect(taken, most))]
 
 
-def _families(found: Sequence[Entry], report: Report) -> list[list[Entry]]:
+def _families(members: Sequence[Entry], report: Report) -> list[list[Entry]]:
     """Entries by group (``report.by``, by default the family), in the order of each group's first entry."""
     groups: dict[str, list[Entry]] = defaultdict(list)
-    for entry in found:
+    for entry in members:
         groups[shared_label(entry.change.kernel, report.by or "family", report.names)].append(entry)
     return list(groups.values())
 
@@ -271,8 +271,8 @@ def delta_text(delta: Delta) -> str:
 
 def origin_of(entry: Entry, report: Report) -> str:
     """Library, source or unit of a kernel whose name is not unique, or the number of files; else empty."""
-    found = {report.copies.get(id(change.kernel), "") for change in entry.changes}
-    return next(iter(found)) if len(found) == 1 else count(len(found), "file")
+    places = {report.copies.get(id(change.kernel), "") for change in entry.changes}
+    return next(iter(places)) if len(places) == 1 else count(len(places), "file")
 
 
 def _rows(entry: Entry, name: str, report: Report) -> Iterator[ChangeRow]:
@@ -311,12 +311,12 @@ def archs_of(entry: Entry) -> str:
 
 def _remarks(change: Change) -> list[tuple[str, str, str]]:
     """(label, text, color) of changes that are not metrics: launch bounds, compiler messages, shared-memory spills."""
-    found = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
-    found += [("new message", kind.replace("_", " "), YELLOW) for kind in change.appeared]
-    found += [("message gone", kind.replace("_", " "), "") for kind in change.vanished]
+    remarks = [("launch bounds", words.bounds(change), YELLOW)] if change.bounds else []
+    remarks += [("new message", kind.replace("_", " "), YELLOW) for kind in change.appeared]
+    remarks += [("message gone", kind.replace("_", " "), "") for kind in change.vanished]
     if moved_to_shared(change) and not any(name == "shared_spills" for name, _, _ in change.metrics):
-        found.append(("", "spills may now be in shared memory", YELLOW))
-    return found
+        remarks.append(("", "spills may now be in shared memory", YELLOW))
+    return remarks
 
 
 def _metrics(change: Change) -> tuple[Delta, ...]:
@@ -375,9 +375,9 @@ def _total_rows(report: Report) -> Iterator[ChangeRow]:
     if len(report.changes) < 2:
         return
     order = (*_SUMMED, *_COUNTED)
-    found = totals((report.base or Build()).kernels, report.changes, order)
+    sums = totals((report.base or Build()).kernels, report.changes, order)
     lead = "total"
-    for each in sorted(found, key=lambda each: order.index(each.name)):
+    for each in sorted(sums, key=lambda each: order.index(each.name)):
         summed = each.name in _SUMMED
         if summed or each.up or each.down:
             values = delta_text((each.name, each.before, each.after)) if summed else ""

@@ -94,9 +94,9 @@ def shared_label(kernel: Kernel, by: By, names: Names) -> str:
 
 def archs_cell(archs: Iterable[str | None], missing: str = "-") -> str:
     """Archs that share a row: ``sm_80, 86, 90a``, ``sm_70 … 120 (8)``."""
-    found = sorted({arch or missing for arch in archs}, key=natural)
-    same = all(arch.startswith("sm_") for arch in found)
-    shown = [arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(found)]
+    distinct = sorted({arch or missing for arch in archs}, key=natural)
+    same = all(arch.startswith("sm_") for arch in distinct)
+    shown = [arch.removeprefix("sm_") if same and at else arch for at, arch in enumerate(distinct)]
     return f"{shown[0]} … {shown[-1]} ({len(shown)})" if len(shown) > _FEW_ARCHS else ", ".join(shown)
 
 
@@ -105,13 +105,13 @@ def grouped(kernels: Iterable[Kernel], by: By, names: Names) -> Iterator[Group]:
 
     Groups are sorted lazily, since tables may show only some of many.
     """
-    found: dict[str, list[Kernel]] = {}
+    by_label: dict[str, list[Kernel]] = {}
     base = cache(names.base)
     for kernel in kernels:
         label = base(kernel.named_by) if by == "family" else shared_label(kernel, by, names)
-        found.setdefault(label, []).append(kernel)
+        by_label.setdefault(label, []).append(kernel)
     spilling: dict[int, list[tuple[str, list[Kernel]]]] = {}
-    for label, members in found.items():
+    for label, members in by_label.items():
         spilling.setdefault(sum(sum(kernel.spills or ()) for kernel in members), []).append((label, members))
     for _, groups in sorted(spilling.items(), reverse=True):
         ordered = [(label, sorted(members, key=damage)) for label, members in groups]

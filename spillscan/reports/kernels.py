@@ -161,14 +161,14 @@ def _live(kernel: Kernel) -> str:
 
 def _unit(archs: Sequence[Kernel], inputs: int, report: Report) -> str:
     """Library of a copy, else the source, else the object; with several inputs, else the input in parentheses."""
-    found = set()
+    units = set()
     for kernel in archs:
         unit = library_of(kernel, str) or source_of(kernel) or kernel.key.unit
         if unit or inputs <= 1 or not kernel.origins:
-            found.add(posixpath.basename(unit) or UNKNOWN)
+            units.add(posixpath.basename(unit) or UNKNOWN)
         else:
-            found.add(f"({posixpath.basename(kernel.origins[0].input)})")
-    return found.pop() if len(found) == 1 else count(len(found), "file")
+            units.add(f"({posixpath.basename(kernel.origins[0].input)})")
+    return units.pop() if len(units) == 1 else count(len(units), "file")
 
 
 # ---- choice of rows -----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _order(sort: str | None) -> Callable[[Kernel], tuple[Any, ...]]:
 
 def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None) -> list[KernelRow]:
     """Rows of kernels in the given order, at most ``most``; archs of one kernel with equal cells share a row."""
-    found: list[tuple[list[Kernel], Summary]] = []
+    merged: list[tuple[list[Kernel], Summary]] = []
     alike: dict[object, list[list[Kernel]]] = {}
     for kernel in kernels:
         summary = summarise(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
@@ -199,10 +199,10 @@ def equal_archs(kernels: Iterable[Kernel], launches: Launches, most: int | None)
         row = next((row for row in rows if _in_loops(row[0]) == _in_loops(kernel)), None)  # slow, so compared last
         if row is not None:
             row.append(kernel)
-        elif most is None or len(found) < most:
-            found.append(([kernel], summary))
-            rows.append(found[-1][0])
-    return [KernelRow(archs, summary) for archs, summary in found]
+        elif most is None or len(merged) < most:
+            merged.append(([kernel], summary))
+            rows.append(merged[-1][0])
+    return [KernelRow(archs, summary) for archs, summary in merged]
 
 
 def _of_groups(

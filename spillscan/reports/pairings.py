@@ -37,8 +37,8 @@ def counts(changes: Sequence[Change]) -> list[str]:
 def whole_archs(report: Report) -> dict[str, str]:
     """Archs that only one build has, as ``new`` or ``gone``."""
     old, new = ({each.key.arch for each in build.kernels} if build else set() for build in (report.base, report.build))
-    found = sorted(arch for arch in old ^ new if arch) if old and new else ()
-    return {arch: "new" if arch in new else "gone" for arch in found}
+    archs = sorted(arch for arch in old ^ new if arch) if old and new else ()
+    return {arch: "new" if arch in new else "gone" for arch in archs}
 
 
 def archs(report: Report) -> Iterator[str]:
@@ -63,14 +63,14 @@ def toolkits(report: Report) -> Iterator[str]:
     moved = [change for change in report.changes if change.toolkits]
     if moved:
         concerned = {id(change.kernel) for change in moved}
-        found = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
+        counts = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
         kernels = f"{len(moved):,} of {count(len(report.changes), 'change')}"
-        yield f"compiled by another toolkit: {kernels}{f' ({found})' if found else ''}"
+        yield f"compiled by another toolkit: {kernels}{f' ({counts})' if counts else ''}"
 
 
-def _versions(found: Sequence[str]) -> str:
+def _versions(versions: Sequence[str]) -> str:
     """``12.8.93, 13.0.88``; of many, the first and the number of the rest."""
-    return printable(listed(found[:_FEW_TOOLKITS], len(found) - _FEW_TOOLKITS), _WIDEST)
+    return printable(listed(versions[:_FEW_TOOLKITS], len(versions) - _FEW_TOOLKITS), _WIDEST)
 
 
 def libraries(report: Report) -> Iterator[str]:

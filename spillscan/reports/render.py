@@ -81,8 +81,8 @@ def _code(report: Report, detailed: Collection[str]) -> tuple[dict[int, Pressure
     """Live registers and code of kernels shown in detail: those that spill, and both sides of those that grew."""
     wanted: list[Kernel | None] = []
     if "html" in detailed:
-        found = {id(each.kernel) for each in report.findings}
-        spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in found)
+        failing = {id(each.kernel) for each in report.findings}
+        spilling = (each for each in report.build.kernels if sum(each.spills or ()) or id(each) in failing)
         wanted += [*(each.worst for each in report.first), *sorted(spilling, key=damage)[:SHOWN_CODE]]
     if detailed and report.kind == "diff":
         wanted += [side for change in report.grown[:EXPLAINED] for side in (change.before, change.after)]
@@ -105,16 +105,16 @@ def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
         raise UsageError(f"--source-root: {root} is not a folder", "pass the folder of the sources")
     top = os.path.realpath(root)
     tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for name in {name for pressure in shown for name in files_of(pressure)}:
         path = os.path.realpath(os.path.join(top, tree.relative(name)))
         try:
             if os.path.commonpath([path, top]) == top and os.path.getsize(path) <= _LARGEST_SOURCE:
                 with open(path, encoding="utf-8", errors="replace") as file:
-                    found[name] = file.read().splitlines()
+                    lines[name] = file.read().splitlines()
         except (OSError, ValueError):
             continue
-    return found
+    return lines
 
 
 def tree_here() -> Tree:

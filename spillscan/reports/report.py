@@ -125,9 +125,9 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
 
     def extended(self, tree: Tree | None = None, **details: Any) -> Report:
         """The report with another tree or more details; keeps cached values, which depend on neither."""
-        found = replace(self, tree=tree or self.tree, details=replace(self.details, **details))
-        vars(found).update(vars(self))
-        return found
+        copy = replace(self, tree=tree or self.tree, details=replace(self.details, **details))
+        vars(copy).update(vars(self))
+        return copy
 
     @property
     def of_baseline(self) -> list[Issue]:
@@ -174,8 +174,8 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         from spillscan.judging.compare.causes import Growth
 
         pairs = [(each.before, each.after) for each in self.grown[:most] if each.before and each.after]
-        found = (Growth(before, after, self.details.code) for before, after in pairs)
-        return [each for each in found if each.causes]
+        every = (Growth(before, after, self.details.code) for before, after in pairs)
+        return [each for each in every if each.causes]
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

@@ -187,11 +187,11 @@ def duplicates(files: Sequence[SizedFile]) -> list[Duplicate]:
 
     Whether one copy can serve for all is up to the developer: each architecture needs its own.
     """
-    found: defaultdict[str, list[tuple[str, Copy, int]]] = defaultdict(list)
+    groups: defaultdict[str, list[tuple[str, Copy, int]]] = defaultdict(list)
     for each in files:
         for copy in each.sizes.copies:
             if copy.code_bytes:
-                found[copy.digest].append((each.name, copy, _stored(each.sizes, copy)))
+                groups[copy.digest].append((each.name, copy, _stored(each.sizes, copy)))
     same = [
         Duplicate(
             symbol=members[0][1].key.symbol,
@@ -204,7 +204,7 @@ def duplicates(files: Sequence[SizedFile]) -> list[Duplicate]:
             saved_bytes=sum(copy.code_bytes for _, copy, _ in members[1:]),
             saved_stored_bytes=sum(stored for *_, stored in members) - max(stored for *_, stored in members),
         )
-        for members in found.values()
+        for members in groups.values()
         if len(members) > 1
     ]
     return sorted(same, key=lambda each: (-each.saved_bytes, each.symbol))
@@ -217,7 +217,7 @@ def _stored(sizes: Sizes, copy: Copy) -> int:
 
 def archs(files: Iterable[SizedFile]) -> dict[str, Archs]:
     """Architectures that each file or archive member has code for; empty for an input without any."""
-    found: dict[str, Archs] = {}
+    by_file: dict[str, Archs] = {}
     for each in files:
         here: defaultdict[str, Archs] = defaultdict(Archs)
         for key in sorted(each.sizes.sums):
@@ -226,5 +226,5 @@ def archs(files: Iterable[SizedFile]) -> dict[str, Archs]:
                 here[name].machine.add(key.arch)
             elif key.form == "PTX":
                 here[name].portable.add(key.arch)
-        found |= here or {each.name: Archs()}
-    return found
+        by_file |= here or {each.name: Archs()}
+    return by_file

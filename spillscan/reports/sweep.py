@@ -26,8 +26,8 @@ _HEAD = ("input", "symbol", "arch", "toolkit")
 
 
 def _spills(point: Point) -> str | None:
-    found = point.kernel.spills if point.kernel else None
-    return "{:,}/{:,}".format(*found) if found and any(found) else "0" if found else None
+    spills = point.kernel.spills if point.kernel else None
+    return "{:,}/{:,}".format(*spills) if spills and any(spills) else "0" if spills else None
 
 
 def _part(point: Point, at: int) -> int | None:

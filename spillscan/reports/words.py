@@ -121,8 +121,8 @@ def lines_of(finding: Finding, report: Report) -> str:
     """``gemm.cu:50 (inlined: math.cuh:9) 62%, gemm.cu:58 20%``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
-    found = [replace(place, path=basename(place.path)) for place in heaviest(finding, report.tree)[:TOP]]
-    return printable(", ".join(f"{place.text} {share_text(place.share or 0)}" for place in found), LONGEST_MESSAGE)
+    places = [replace(place, path=basename(place.path)) for place in heaviest(finding, report.tree)[:TOP]]
+    return printable(", ".join(f"{place.text} {share_text(place.share or 0)}" for place in places), LONGEST_MESSAGE)
 
 
 def inputs_of(build: Build) -> str:
@@ -246,9 +246,9 @@ def bounds(change: Change) -> str:
     return f"{old} → {new} threads"
 
 
-def by_severity(found: Iterable[Finding | Issue]) -> list[tuple[Severity, int]]:
+def by_severity(items: Iterable[Finding | Issue]) -> list[tuple[Severity, int]]:
     """Number of findings or issues of each severity that occurs, the worst first."""
-    numbers = Counter(each.severity for each in found)
+    numbers = Counter(each.severity for each in items)
     return [(severity, numbers[severity]) for severity in reversed(SEVERITIES) if numbers[severity]]
 
 

@@ -105,11 +105,11 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
     for source in sources:
         called = "standard input" if source.uri == "-" else source.uri
         with source.open() as stream:
-            found = read(stream, called, errors)
-        if not found and source.explicit:
+            own = read(stream, called, errors)
+        if not own and source.explicit:
             how = _AGAIN.replace("REPORT", printable(called)) if called.endswith(".ncu-rep") else _MAKE
             raise InputError(f"no launch in {called}{f': {errors[0].message}' if errors else ''}", how)
-        launches += found
+        launches += own
     if not launches:
         raise InputError("no Nsight Compute launch in these inputs", _MAKE)
     return launches, errors
@@ -117,7 +117,7 @@ def read_profiles(sources: Sequence[Source]) -> tuple[list[ProfiledLaunch], list
 
 def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunch]:
     """Launches of one input. Raises InputError if a table is damaged; adds errors that ncu printed to ``errors``."""
-    found: dict[tuple[str, ...], tuple[dict[str, str], Origin, list[_Field]]] = {}
+    rows: dict[tuple[str, ...], tuple[dict[str, str], Origin, list[_Field]]] = {}
     columns: list[str] = []
     units: dict[str, str] = {}
     tables, least, by_metric = 0, 0, False
@@ -141,16 +141,16 @@ def read(stream: Stream, called: str, errors: list[Issue]) -> list[ProfiledLaunc
         if not (row["ID"] and row["Kernel Name"]):
             _damaged(origin, "this row has no kernel name or no ID")
         key = (str(tables), "" if by_metric else str(at), *(row.get(column, "") for column in _IDENTITY))
-        fields = found.setdefault(key, (row, origin, []))[2]
+        fields = rows.setdefault(key, (row, origin, []))[2]
         if by_metric and row["Metric Name"]:  # else what a rule of ncu says
             fields.append((row["Metric Name"], row["Metric Value"], row["Metric Unit"], at))
         elif not by_metric:
             fields += [(name, row[name], units[name], at) for name in columns if name in _PRINTED]
-    names = [[name for name, *_ in fields] for _, _, fields in found.values()]
+    names = [[name for name, *_ in fields] for _, _, fields in rows.values()]
     if any(len(each) > len(names[-1]) and each[: len(names[-1])] == names[-1] for each in names):
-        _, origin, _ = [*found.values()][-1]
+        _, origin, _ = [*rows.values()][-1]
         _damaged(origin, "the last launch has fewer metrics than the others: the file is truncated")
-    return [_launch(*each) for each in found.values()]
+    return [_launch(*each) for each in rows.values()]
 
 
 def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[int, list[str]]]:
@@ -159,11 +159,11 @@ def _rows(stream: Stream, called: str, errors: list[Issue]) -> Iterator[tuple[in
     lines = enumerate((line.removesuffix(b"\r").decode(errors="replace") for block in blocks for line in block), 1)
     begun = False
     for at, line in lines:
-        found, origin = _START.search(line), Origin(input=called, line=at, format="ncu")
-        if found is not None and (begun or found[0] == '"ID",'):
+        start, origin = _START.search(line), Origin(input=called, line=at, format="ncu")
+        if start is not None and (begun or start[0] == '"ID",'):
             begun, following = True, (more for _, more in lines)  # a cell may contain line breaks
             try:
-                yield at, next(csv.reader(chain([line[found.start() :]], following), strict=True))
+                yield at, next(csv.reader(chain([line[start.start() :]], following), strict=True))
             except csv.Error as error:
                 _damaged(origin, f"this row cannot be read: {error}")
         elif line.startswith("==ERROR=="):
@@ -192,11 +192,11 @@ def _launch(row: Mapping[str, str], origin: Origin, fields: Sequence[_Field]) ->
 
 def _value(metric: str, text: str, unit: str, origin: Origin) -> float | None:
     """Value in base units; ``None`` if a whole number was rounded."""
-    found, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
-    if found is None or number is None:
-        what = "is not a number" if found else f"has the unknown unit {printable(unit, 40)!r}"
+    unit_match, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
+    if unit_match is None or number is None:
+        what = "is not a number" if unit_match else f"has the unknown unit {printable(unit, 40)!r}"
         _damaged(origin, f"{metric}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
-    scale = _SCALES[found[1]]
+    scale = _SCALES[unit_match[1]]
     value = float(number[1].replace(",", "") + (number[2] or "")) * scale
     if metric not in _WHOLE:
         return value

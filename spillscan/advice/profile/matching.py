@@ -73,22 +73,22 @@ class Kernels:
     def match(self, launch: ProfiledLaunch) -> Matched:
         """The kernel that ``launch`` ran."""
         named = self.named(launch.kernel)
-        found = _for_device(named, launch.arch)
+        matching = _for_device(named, launch.arch)
         why = "the build has no kernel with this name"
-        if named and not found:
+        if named and not matching:
             archs = ", ".join(sorted({kernel.key.arch or "unknown" for kernel in named}))
             why = f"the build has it for {archs}, not for {launch.arch}"
-        if _differ(found):
-            found = [kernel for kernel in found if agrees(launch, kernel) is not False]
+        if _differ(matching):
+            matching = [kernel for kernel in matching if agrees(launch, kernel) is not False]
             why = "several kernels have this name, and none has the launch's register count"
-        if _differ(found):
-            return Matched(launch=launch, unmatched=f"{count(len(found), 'different kernel')} with this name")
-        return Matched(launch=launch, kernel=found[0]) if found else Matched(launch=launch, unmatched=why)
+        if _differ(matching):
+            return Matched(launch=launch, unmatched=f"{count(len(matching), 'different kernel')} with this name")
+        return Matched(launch=launch, kernel=matching[0]) if matching else Matched(launch=launch, unmatched=why)
 
 
 def contradictions(launches: Sequence[Matched]) -> list[Issue]:
     """Gaps of launches matched with a build: no kernel, or other registers; each text once per kernel."""
-    found: dict[str, Issue] = {}
+    issues: dict[str, Issue] = {}
     for each in launches:
         launch, kernel = each.launch, each.kernel
         if kernel is None:
@@ -99,8 +99,8 @@ def contradictions(launches: Sequence[Matched]) -> list[Issue]:
         else:
             continue
         text = printable(f"{each.name}: {why}")
-        found.setdefault(text, Issue(code=code, message=text, severity="warning", origin=launch.origin))
-    return list(found.values())
+        issues.setdefault(text, Issue(code=code, message=text, severity="warning", origin=launch.origin))
+    return list(issues.values())
 
 
 def agrees(launch: ProfiledLaunch, kernel: Kernel) -> bool | None:

@@ -53,10 +53,10 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
                 message = f"{task.unit} cannot be compiled for {task.arch}: {failure}"
                 total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
             for each in made:
-                found = binary.read(Stream(io.BytesIO(each.cubin), task.input), task.input) if each.cubin else Reading()
-                own = (of for of in found.functions if of.symbol in each.symbols or getattr(of, "role", "") != "entry")
+                code = binary.read(Stream(io.BytesIO(each.cubin), task.input), task.input) if each.cubin else Reading()
+                own = (of for of in code.functions if of.symbol in each.symbols or getattr(of, "role", "") != "entry")
                 total.functions += [replace(of, identifier=task.unit) for of in own]
-                total.issues += found.issues
+                total.issues += code.issues
     added = build_of(total)
     kernels = (*build.kernels, *added.kernels)
     issues = [issue for issue in build.issues if issue.code != "ptx-only"]
@@ -66,8 +66,8 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
 def arches_of(text: str) -> list[str] | None:
     """``["sm_90a", "sm_120"]`` for ``sm_90a,120``; ``None`` for anything else."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    found = [f"sm_{match[1]}" for word in words if (match := _ARCH.fullmatch(word))]
-    return found if len(found) == len(words) else None
+    arches = [f"sm_{match[1]}" for word in words if (match := _ARCH.fullmatch(word))]
+    return arches if len(arches) == len(words) else None
 
 
 def _compiled(task: Task) -> list[Compiled]:

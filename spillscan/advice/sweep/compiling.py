@@ -93,8 +93,8 @@ class Module:
                 self._preprocessed(self._words, folder / "marked")
                 self._marked = folder / "marked"
         self.kernels = ptx.kernels(self.text)
-        found = _VERSION.search(_run([self._ptxas[0], "--version"], "", dict(os.environ)))
-        self.version = found[1].decode() if found else ""
+        version = _VERSION.search(_run([self._ptxas[0], "--version"], "", dict(os.environ)))
+        self.version = version[1].decode() if version else ""
         """Release of ptxas, such as ``13.0.88``."""
 
     @property
@@ -106,19 +106,19 @@ class Module:
         """Compile the kernels ``symbols`` at ``setting``."""
         if setting == AS_IS:
             return self._assembled(self.text, self._ptxas, symbols)
-        found: list[Compiled] = []
+        compiled: list[Compiled] = []
         if self._marked and not setting.shared_spills:
             old = setting.limit is not None and release(self.version) < FIRST_WITH_MAXNREG
             with suppress(FailedError):
                 text, words = self._by_header(self._marked, setting, old=old)
-                found = self._assembled(text, words, self._confirmed(text, symbols, AS_IS if old else setting))
-        left = set(symbols).difference(*(each.symbols for each in found))
+                compiled = self._assembled(text, words, self._confirmed(text, symbols, AS_IS if old else setting))
+        left = set(symbols).difference(*(each.symbols for each in compiled))
         text = ptx.rewritten(self.text, setting) if left else ""
         confirmed = self._confirmed(text, sorted(left), setting)
         edited = self._assembled(text, self._ptxas, confirmed)
         refused = tuple(left.difference(confirmed))
         edited += [Compiled(refused, failure="not tried: these bounds cannot be set in its PTX")] if refused else []
-        return found + [each._replace(in_ptx=not self.unit.is_ptx) for each in edited]
+        return compiled + [each._replace(in_ptx=not self.unit.is_ptx) for each in edited]
 
     def _by_header(self, marked: Path, setting: Setting, *, old: bool) -> tuple[str, _Words]:
         """PTX compiled at ``setting`` with the header, and the ptxas command.
@@ -230,10 +230,10 @@ class Workshop:
                 return [own]
             raise InputError(f"{unit.path} is not PTX: it has no .target", "create it with nvcc -ptx")
         steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name))
-        if found := [
+        if archs := [
             word[6:] for step in steps if _tool(step) == "ptxas" for word in step if word.startswith("-arch=")
         ]:
-            return found
+            return archs
         raise InputError(f"the compile command of {unit.path} produces no machine code", "compile with -arch=sm_90")
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:

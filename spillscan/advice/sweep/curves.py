@@ -72,8 +72,8 @@ class Point(Struct, frozen=True, kw_only=True):
     @property
     def blocks(self) -> int | None:
         """Resident blocks per SM; ``None`` if the launch is unknown."""
-        found = self.summary
-        return None if found is None or found.occupancy is None or found.at_most else found.occupancy.resident_blocks
+        known = self.summary
+        return None if known is None or known.occupancy is None or known.at_most else known.occupancy.resident_blocks
 
     @property
     def cost(self) -> tuple[int, int, int] | None:
@@ -158,12 +158,12 @@ def declared(kernel: PtxKernel, arch: str) -> Kernel:
 
 def points_at(module: Module, launches: Mapping[str, Launch | None], setting: Setting) -> dict[str, Point]:
     """Results by symbol of compiling kernels at ``setting``; ``launches``: each kernel's launch, by symbol."""
-    found = {}
+    points = {}
     for made in module.compile(setting, launches):
         kernels = {} if made.failure else _kernels_of(made)
         for symbol in made.symbols:
-            found[symbol] = _point(module.arch, setting, made, kernels.get(symbol), launches[symbol])
-    return found
+            points[symbol] = _point(module.arch, setting, made, kernels.get(symbol), launches[symbol])
+    return points
 
 
 def _kernels_of(made: Compiled) -> dict[str, Kernel]:
@@ -194,10 +194,10 @@ def _point(arch: str, setting: Setting, made: Compiled, kernel: Kernel | None, l
 
 def marked(points: Sequence[Point]) -> tuple[Point, ...]:
     """``points``, with those that no other dominates marked best; of equal ones only the first."""
-    found = []
+    result = []
     for at, each in enumerate(points):
         cost = each.cost
         others = [other.cost for n, other in enumerate(points) if other.cost and (other.cost != cost or n < at)]
         best = cost is not None and not any(all(map(le, other, cost)) for other in others)
-        found.append(structs.replace(each, best=best))
-    return tuple(found)
+        result.append(structs.replace(each, best=best))
+    return tuple(result)

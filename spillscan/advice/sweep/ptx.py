@@ -55,13 +55,13 @@ def kernels(text: str) -> dict[str, PtxKernel]:
     code = _masked(text)
     dynamic = "|".join(map(re.escape, _DYNAMIC.findall(code)))
     uses = re.compile(rf"(?<![\w$%])(?:{dynamic}|call)(?![\w$%])") if dynamic else None
-    found = {}
+    by_symbol = {}
     for head in _heads(code):
         after = _FUNCTION.search(code, head.end())
         body = head.end(), after.start() if after else len(code)
         numbers = {each[1]: prod(map(int, re.findall(r"\d+", each[2]))) for each in _DIRECTIVE.finditer(head[2])}
-        found[head[1]] = PtxKernel(head[1], numbers, bool(uses and uses.search(code, *body)))
-    return found
+        by_symbol[head[1]] = PtxKernel(head[1], numbers, bool(uses and uses.search(code, *body)))
+    return by_symbol
 
 
 def rewritten(text: str, setting: Setting) -> str:

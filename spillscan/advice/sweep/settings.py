@@ -67,21 +67,21 @@ SHARED_SPILLS = Setting(shared_spills=True)
 def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Setting, ...]:
     """Settings of ``--limits 64,96`` and ``--bounds 256x4``, ``as is`` first; by default all useful limits. Raises
     UsageError."""
-    found = [AS_IS]
+    settings = [AS_IS]
     for word in _words(limits):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= MOST_REGISTERS):
             raise UsageError(f"--limits: {word[:60]!r} is not a register count", f"use 1 to {MOST_REGISTERS}: 64,96")
-        found.append(Setting(limit=int(word)))
+        settings.append(Setting(limit=int(word)))
     for word in _words(bounds):
         match = _BOUNDS.fullmatch(word) if word.isascii() else None
         threads, blocks = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
         if match is None or not 1 <= threads <= MOST_THREADS or not 1 <= blocks <= MOST_BLOCKS:
             how = f"write THREADS or THREADSxBLOCKS, at most {MOST_THREADS}x{MOST_BLOCKS}: 256x4"
             raise UsageError(f"--bounds: {word[:60]!r} are not launch bounds", how)
-        found.append(Setting(threads=threads, blocks=blocks if match[2] else None))
-    if len(found) == 1:
-        found += (Setting(limit=limit) for limit in DEFAULT_LIMITS)
-    return tuple(dict.fromkeys(found))
+        settings.append(Setting(threads=threads, blocks=blocks if match[2] else None))
+    if len(settings) == 1:
+        settings += (Setting(limit=limit) for limit in DEFAULT_LIMITS)
+    return tuple(dict.fromkeys(settings))
 
 
 def _words(texts: Iterable[str]) -> list[str]:

@@ -182,8 +182,8 @@ def _effects(
             if before is not None and after is not None:
                 known.add((symbol, module.arch, before.usage.registers, before.spills))
                 change = changed(before, after, launches)
-                found = check_changes([change], policy).findings if change is not None else ()
-                worse += [f"{_label(before)} {each.message}" for each in found if each.severity == "error"]
+                findings = check_changes([change], policy).findings if change is not None else ()
+                worse += [f"{_label(before)} {each.message}" for each in findings if each.severity == "error"]
     facts = ((each, (each.key.symbol, each.key.arch, each.usage.registers, each.spills)) for each in alike)
     return Effects(tuple(worse), tuple({_label(each): None for each, values in facts if values not in known}))
 

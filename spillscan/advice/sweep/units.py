@@ -63,8 +63,8 @@ def tool(name: str) -> str:
     homes = [os.environ.get("CUDA_HOME") or ".", "/usr/local/cuda"]
     homes += [home for place in wheels for name in ("cu[0-9]*", "cuda_nvcc") for home in glob.glob(f"{place}/{name}")]
     for path in (None, *(os.path.join(home, "bin") for home in homes)):
-        if found := shutil.which(name, path=path):
-            return os.path.abspath(found)
+        if program := shutil.which(name, path=path):
+            return os.path.abspath(program)
     if name == "nvcc":
         raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or pass PTX (nvcc -ptx)")
     raise UsageError("no ptxas found", NO_PTXAS)
@@ -93,5 +93,5 @@ def _of_words(words: Sequence[str]) -> Unit:
 
 def _nvcc(words: Sequence[str]) -> tuple[str, ...]:
     """nvcc and its arguments, without launchers such as ccache; empty if the command does not call nvcc."""
-    found = parse(words)
-    return found.words if found is not None and found.tool == "nvcc" else ()
+    call = parse(words)
+    return call.words if call is not None and call.tool == "nvcc" else ()

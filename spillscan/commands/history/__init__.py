@@ -113,9 +113,9 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
     series = histories(dataset, builds, "*", policy, arguments.arch, timed="compile_ms" in metrics, changing=True)
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     names = names_of(dataset, builds, series)
-    found = rows(occurrences(series, metrics, policy, alone=bool(arguments.metric)), names)
-    regressed, improved = [row for row in found if row.regressed], [row for row in found if row.improved]
-    others = [row for row in found if not row.regressed and not row.improved]
+    changes = rows(occurrences(series, metrics, policy, alone=bool(arguments.metric)), names)
+    regressed, improved = [row for row in changes if row.regressed], [row for row in changes if row.improved]
+    others = [row for row in changes if not row.regressed and not row.improved]
     summaries = list(dataset.summary(builds))
 
     def table(some: Sequence[Row], title: str, counted: str) -> Table[Any]:
@@ -126,15 +126,15 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
         "improvements": table(improved, "Improvements", "improvement"),
     }
     folded = {"others": table(others, "Other changes", "change"), "builds": _builds(summaries)}
-    return _Answer(shown, folded, list(_summary(found, builds, summaries)))
+    return _Answer(shown, folded, list(_summary(changes, builds, summaries)))
 
 
-def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], summaries: Sequence[BuildSummary]) -> Iterator[str]:
+def _summary(changes: Sequence[Row], builds: Sequence[KeptBuild], summaries: Sequence[BuildSummary]) -> Iterator[str]:
     days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
-    regressed = count(sum(row.regressed for row in found), "regression")
+    regressed = count(sum(row.regressed for row in changes), "regression")
     yield f"{regressed} in {count(len(builds), 'build')} ({days})"
-    improved = sum(row.improved for row in found)
-    events = [sum(row.worst.state == state for row in found) for state in ("new", "gone", "renamed")]
+    improved = sum(row.improved for row in changes)
+    events = [sum(row.worst.state == state for row in changes) for state in ("new", "gone", "renamed")]
     more = zip((improved, *events), ("improved", "added", "removed", "renamed"), strict=True)
     if counts := [f"{number:,} {word}" for number, word in more if number]:
         yield f"{', '.join(counts)} (--all lists all)"
@@ -143,9 +143,9 @@ def _summary(found: Sequence[Row], builds: Sequence[KeptBuild], summaries: Seque
         yield f"incomplete: {each.build.label} ({count(each.failed, 'failed file')}, {count(each.gaps, 'gap')}{first})"
 
 
-def _columns(found: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild], names: Names) -> list[Column[Row]]:
+def _columns(changes: Sequence[Row], dataset: Dataset, builds: Sequence[KeptBuild], names: Names) -> list[Column[Row]]:
     """Columns for text and JSON: the change, its build and its cause."""
-    causes = {id(found[at]): why for at, why in reasons(dataset, builds, found[:_EXPLAINED]).items()}
+    causes = {id(changes[at]): why for at, why in reasons(dataset, builds, changes[:_EXPLAINED]).items()}
     one_year = len({build.time.year for build in builds}) == 1
 
     def since(row: Row) -> str:
@@ -283,12 +283,12 @@ def _kernels(dataset: Dataset, arguments: argparse.Namespace, policy: Any, asked
     """Tables of the matching kernels, with one row per build that has the kernel."""
     builds = dataset.builds
     timed = "compile_ms" in asked
-    found = {
+    by_series = {
         (each.canonical, each.kernel.key.arch, each.kernel.configuration): each
         for pattern in arguments.kernel
         for each in histories(dataset, builds, pattern, policy, arguments.arch, timed=timed)
     }
-    series = list(found.values())
+    series = list(by_series.values())
     Selection(arguments.arch, (), arguments.launch).refuse_unmatched([each.kernel for each in series])
     names = names_of(dataset, builds, series)
     moved = {each.name for each in TRACKED for one in series if len({*one.values(each.name)} - {None}) > 1}

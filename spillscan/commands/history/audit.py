@@ -69,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
     if not summary.understood:
         files = counted(summary.files.total())
         raise InputError(f"{files}: no build log, disassembly or binary", "pass the output of a build")
-    found = verdict((), gaps_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
-    if found.status:
-        failed = sum(gap.code == "unreadable" for gap in found.gaps)
-        others = dict.fromkeys(gap.code for gap in found.gaps if gap.code != "unreadable")
+    result = verdict((), gaps_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
+    if result.status:
+        failed = sum(gap.code == "unreadable" for gap in result.gaps)
+        others = dict.fromkeys(gap.code for gap in result.gaps if gap.code != "unreadable")
         problems = [f"{counted(failed)} could not be read"] * bool(failed) + [
             f"incomplete input: {', '.join(others)}"
         ] * bool(others)
         raise UndecidedError(" and ".join(problems), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
-    return found.status
+    return result.status
 
 
 def _selection(exclude: Sequence[str]) -> Selection:

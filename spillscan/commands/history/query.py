@@ -44,12 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     most = _options.rows_of(arguments)
     asked = None if most is None or any(form.name != "text" for form in forms) else most + 1
     with _ended_after(arguments.timeout + _GRACE_SECONDS):
-        found = sql.ask_anything(connection, arguments.query, seconds=arguments.timeout, most_rows=asked)
-    words = {name for at, name in enumerate(found.columns) if any(isinstance(row[at], str) for row in found.rows)}
-    rows, more = found.rows, []
+        answer = sql.ask_anything(connection, arguments.query, seconds=arguments.timeout, most_rows=asked)
+    words = {name for at, name in enumerate(answer.columns) if any(isinstance(row[at], str) for row in answer.rows)}
+    rows, more = answer.rows, []
     if asked is not None and len(rows) == asked:
         rows, more = rows[:most], [f"… more than {count(asked - 1, 'row')} (--all shows them)"]
-    _answers.show(forms, of_rows(found.columns, rows, words, notes=more), most)
+    _answers.show(forms, of_rows(answer.columns, rows, words, notes=more), most)
     return answered(dataset)
 
 

@@ -119,10 +119,10 @@ def outcomes(pool: Pool, batches: Sequence[Batch]) -> Iterator[FileOutcome]:
                     going[executor.submit(carry_out, batch)] = batch
                 for done in wait(going, return_when=FIRST_COMPLETED).done:
                     batch = going.pop(done)
-                    if (found := _outcome(pool, done)) is None:
+                    if (outcome := _outcome(pool, done)) is None:
                         unfinished.append(batch)
                     else:
-                        yield from found
+                        yield from outcome
         for batch in unfinished:
             yield from _alone(pool, batch)
 
@@ -144,10 +144,10 @@ def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] |
 def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:
     """Outcomes of a batch that runs as the only one in its process; if the process dies too, of its halves."""
     with pool.executor(1) as executor:
-        found = _outcome(pool, executor.submit(carry_out, batch))
+        outcome = _outcome(pool, executor.submit(carry_out, batch))
     middle = len(batch.items) // 2
-    if found is not None:
-        yield from found
+    if outcome is not None:
+        yield from outcome
     elif middle and (deaths or not batch.items[0].together):
         for half in (batch.items[:middle], batch.items[middle:]):
             yield from _alone(pool, replace(batch, items=half), deaths)

@@ -58,14 +58,14 @@ def filesystem(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise UsageError(f"{protocol}:// needs the package fsspec", "pip install 'spillscan[data]'") from error
     try:
-        found, path = url_to_fs(url)
+        driver, path = url_to_fs(url)
     except ImportError as error:
         cause = error.__cause__  # carries the missing module's name; fsspec's own error only describes it
         package = (cause.name if isinstance(cause, ImportError) else None) or str(error)
         raise UsageError(f"{protocol}:// needs the package {package}", f"pip install {package}") from error
     except ValueError as error:
         raise UsageError(f"{shown(url)} cannot be opened: {error}", "use s3://, gs://, hf:// or https://") from error
-    return found, path
+    return driver, path
 
 
 class Listed(NamedTuple):
@@ -110,11 +110,11 @@ def listed(url: str) -> list[Listed]:
 
 
 def _listing(url: str) -> Iterator[Listed]:
-    found, path = filesystem(url)
+    driver, path = filesystem(url)
     if any(sign in path for sign in "*?["):
-        entries = found.glob(path, detail=True)
-    elif (single := found.info(path))["type"] == "directory":
-        entries = found.find(path, detail=True)
+        entries = driver.glob(path, detail=True)
+    elif (single := driver.info(path))["type"] == "directory":
+        entries = driver.find(path, detail=True)
     else:
         yield Listed(url, path.rpartition("/")[2], single.get("size"), tag_of(single))
         return
@@ -124,7 +124,7 @@ def _listing(url: str) -> Iterator[Listed]:
     account = urlsplit(url).netloc.rpartition("@")[0]
     for name in sorted(entries):
         if entries[name]["type"] == "file" and not name.endswith("/"):
-            full = found.unstrip_protocol(name)
+            full = driver.unstrip_protocol(name)
             if account and "@" not in urlsplit(full).netloc:
                 full = full.replace("://", f"://{account}@", 1)
             yield Listed(full, name.removeprefix(top), entries[name].get("size"), tag_of(entries[name]))
@@ -175,8 +175,8 @@ def beginning(url: str, uri: str, size_bytes: int) -> bytes:
     """First ``size_bytes`` bytes of the file at ``url``; raises as :func:`fetched`."""
 
     def read() -> bytes:
-        found, path = filesystem(url)
-        with found.open(path, "rb", block_size=size_bytes) as file:
+        driver, path = filesystem(url)
+        with driver.open(path, "rb", block_size=size_bytes) as file:
             return bytes(file.read(size_bytes))
 
     return _fetched(read, uri)
@@ -186,18 +186,18 @@ def tag(url: str, uri: str) -> str | None:
     """The store's current content tag of ``url``, if any; raises as :func:`fetched`."""
 
     def read() -> str | None:
-        found, path = filesystem(url)
-        found.invalidate_cache()
-        return tag_of(found.info(path))
+        driver, path = filesystem(url)
+        driver.invalidate_cache()
+        return tag_of(driver.info(path))
 
     return _fetched(read, uri)
 
 
 def _copy(url: str, copy: BinaryIO) -> None:
-    found, path = filesystem(url)
+    driver, path = filesystem(url)
     copy.seek(0)
     copy.truncate()
-    with found.open(path, "rb", block_size=8 * BLOCK_BYTES, cache_type="readahead") as file:
+    with driver.open(path, "rb", block_size=8 * BLOCK_BYTES, cache_type="readahead") as file:
         size = getattr(file, "size", None)
         while block := file.read(8 * BLOCK_BYTES):
             copy.write(block)

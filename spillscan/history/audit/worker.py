@@ -88,12 +88,12 @@ class _BatchReader:
 
     def _read_together(self, group: Sequence[Item]) -> None:
         with ExitStack() as copies:  # copies of remote files
-            found = [file for item in group if (file := self._examined(item, copies))]
-            if all((file.item.uri, file.content_hash) in self._known.read for file in found):
-                for file in found:
+            files = [file for item in group if (file := self._examined(item, copies))]
+            if all((file.item.uri, file.content_hash) in self._known.read for file in files):
+                for file in files:
                     self._end(file.item, "present")
                 return
-            readings = [(file, reading) for file in found if (reading := self._reading(file)) is not None]
+            readings = [(file, reading) for file in files if (reading := self._reading(file)) is not None]
         if not readings:
             return
         total = Reading()

@@ -161,13 +161,13 @@ def histories(
     return sorted(series, key=order)
 
 
-def names_of(dataset: Dataset, builds: Sequence[KeptBuild], found: Iterable[Series]) -> Names:
+def names_of(dataset: Dataset, builds: Sequence[KeptBuild], series: Iterable[Series]) -> Names:
     """Display names of followed kernels, distinct within the builds that a report mentions.
 
     These are the last build that has each kernel, and the one before each rename.
     """
     labels, bases = set[str](), set[str]()
-    for each in found:
+    for each in series:
         ends = [(each.spans[-1].last, each.kernel), *((event.last, event.was) for event in each.events)]
         for at, kernel in ends:
             if kernel is not None:
@@ -234,8 +234,8 @@ class _Past:
         new = None if names is None else sorted(set(names) - (self._read or set()))
         self._read = None if new is None or self._read is None else self._read | set(new)
         labels = [self._label(at) for at in range(len(self._filled))]
-        found = lookup.states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
-        for (_, first, last), rows in groupby(found, key=itemgetter(0, 1, 2)):
+        rows_of_new = lookup.states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
+        for (_, first, last), rows in groupby(rows_of_new, key=itemgetter(0, 1, 2)):
             copies = [(lookup.light_kernel(row), row) for *_, row in rows]
             kernel = copies[0][0]
             values = lookup.values_of(copies, self._launches)
@@ -253,8 +253,8 @@ class _Past:
         while True:
             runs = self._runs()
             self._pair(runs)
-            found = [*map(self._into, runs), *(self._links.get((run.last, run.key)) for run in runs)]
-            missing = {key.canonical for link in found if link for key in (link.before, link.after)}
+            links = [*map(self._into, runs), *(self._links.get((run.last, run.key)) for run in runs)]
+            missing = {key.canonical for link in links if link for key in (link.before, link.after)}
             if self._read is None or missing <= self._read:
                 break
             self.read(missing)
@@ -273,14 +273,14 @@ class _Past:
 
     def series(self, chain: Sequence[tuple[_Run, bool]]) -> Series:
         """Series of one kernel."""
-        found = [state for run, _ in chain for state in self._states(run)]
+        states = [state for run, _ in chain for state in self._states(run)]
         newest = chain[-1][0]
         return Series(
             kernel=self._kernel(newest),
             canonical=newest.key.canonical,
             builds=len(self._builds),
-            spans=tuple(span for state in found for span in self._spans(state)),
-            copies=max(state.copies for state in found),
+            spans=tuple(span for state in states for span in self._spans(state)),
+            copies=max(state.copies for state in states),
             events=tuple(self._events(chain)),
             arches=frozenset(run.key.arch for run, _ in chain),
         )
@@ -319,15 +319,15 @@ class _Past:
             yield Event(state="gone", last=self._filled[end], first=self._filled[end + 1])
 
     def _runs(self) -> list[_Run]:
-        found = []
+        runs = []
         for key, states in self.states.items():
             first = states[0].first
             for one, other in pairwise(states):
                 if other.first > one.last + 1:
-                    found.append(_Run(key, first, one.last))
+                    runs.append(_Run(key, first, one.last))
                     first = other.first
-            found.append(_Run(key, first, states[-1].last))
-        return found
+            runs.append(_Run(key, first, states[-1].last))
+        return runs
 
     def _into(self, run: _Run) -> Link | None:
         return self._back.get((run.first - 1, run.key))
@@ -341,10 +341,10 @@ class _Past:
         new = [at for at in sorted(names.keys() - self._paired) if 0 <= at < len(self._filled) - 1]
         self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
-        for both, found in links.found(self._dataset, list(asked)):
+        for both, pairs in links.found(self._dataset, list(asked)):
             at = asked[both]
-            self._links.update(((at, link.before), link) for link in found)
-            self._back.update(((at, link.after), link) for link in found)
+            self._links.update(((at, link.before), link) for link in pairs)
+            self._back.update(((at, link.after), link) for link in pairs)
 
     def _label(self, position: int) -> str:
         return self.labels[self._filled[position]]

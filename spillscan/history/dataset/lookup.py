@@ -151,12 +151,12 @@ _PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 def values_of(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
     """Worst values over several copies of a kernel, each given with its row; linked code replaces relocatable code."""
-    found = []
+    values = []
     for kernel, row in [each for each in copies if each[0].final is not False] or copies:
         took = row.get("compile_ms")
         more = {"resident_blocks": blocks(kernel, launches), "compile_ms": None if took is None else round(took)}
-        found.append(tuple(map((row | more).get, _TRACED)))
-    return found[0] if len(found) == 1 else tuple(map(_worst, _TRACED, zip(*found, strict=True)))
+        values.append(tuple(map((row | more).get, _TRACED)))
+    return values[0] if len(values) == 1 else tuple(map(_worst, _TRACED, zip(*values, strict=True)))
 
 
 def _worst(metric: str, values: Sequence[int | None]) -> int | None:

@@ -103,11 +103,11 @@ class Dataset:
             raise InputError(f"no dataset at {root}", "spillscan history audit creates one")
         label = None if chosen is None or not commits else chosen(records.builds_of(commits))
         asked = commits if label is None else [each for each in commits if each.label == label]
-        found = cls(place, asked or commits, [*damage, *records.check(place, asked)])
-        if not found.commits:
-            own = [each for each in found.damage if label in each.labels]
-            raise InputError((own or found.damage)[0].text(root), advice(root))
-        return found
+        dataset = cls(place, asked or commits, [*damage, *records.check(place, asked)])
+        if not dataset.commits:
+            own = [each for each in dataset.damage if label in each.labels]
+            raise InputError((own or dataset.damage)[0].text(root), advice(root))
+        return dataset
 
     @property
     def root(self) -> str:
@@ -225,9 +225,9 @@ class Dataset:
             issues.setdefault(label, []).append(issue)
         for build in wanted:
             read, failed = files[build.label]
-            found, spilling, spilled, unknown, code = kernels.get(build.label, [0, 0, None, 0, None])
+            number, spilling, spilled, unknown, code = kernels.get(build.label, [0, 0, None, 0, None])
             known = tuple(issues.get(build.label, ()))
-            yield BuildSummary(build, read, found, spilling, spilled, unknown, code, failed, known)
+            yield BuildSummary(build, read, number, spilling, spilled, unknown, code, failed, known)
 
     def _counted(self, question: str) -> dict[str, list[Any]]:
         return {label: counts for label, *counts in self.ask(question).rows}
@@ -281,10 +281,10 @@ class Dataset:
 
     def _rows(self, table: str, label: str, order: str) -> list[dict[str, Any]]:
         """Valid rows of a build."""
-        found: list[dict[str, Any]] = self.arrow(
+        rows: list[dict[str, Any]] = self.arrow(
             f"SELECT * FROM ({self.source(table, [label])}) ORDER BY {order}"
         ).to_pylist()
-        return found
+        return rows
 
     def _texts(self, label: str) -> Iterator[str]:
         """Records of a build's kernels, as JSON: units by uri, kernels in reading order."""
@@ -298,11 +298,11 @@ class Dataset:
         """Kernels of the builds ``labels``, by label; with ``names``, only those with these canonical names."""
         rows = sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in names or ()])
         wanted, tables = ("", {}) if names is None else sql.among(rows)
-        found: dict[str, list[Kernel]] = {label: [] for label in labels}
+        kernels: dict[str, list[Kernel]] = {label: [] for label in labels}
         question = f"SELECT label, kernel FROM kernels{wanted} ORDER BY label, canonical, symbol, unit_id, position"
         for label, text in self.stream(question, (), labels, tables):
-            found[label].append(kernel_of(text))
-        return found
+            kernels[label].append(kernel_of(text))
+        return kernels
 
 
 def advice(root: str) -> str:

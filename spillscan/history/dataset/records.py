@@ -143,7 +143,7 @@ def load(store: Store, label: str | None = None) -> Records:
     """Commits of all builds, or of ``label``, that no other commit replaces."""
     place = COMMITS if label is None else folder(COMMITS, label)
     paths = [path for path in store.list(place) if path.endswith(_SUFFIX)]
-    found: list[Commit] = []
+    commits: list[Commit] = []
     damaged = []
     for path, data in zip(paths, store.read(paths), strict=True):
         if data is None:
@@ -152,11 +152,11 @@ def load(store: Store, label: str | None = None) -> Records:
             commit = parsed(data, path)
             if path != commit.path:
                 raise ValueError("is not a valid commit record: it belongs to another path")
-            found.append(commit)
+            commits.append(commit)
         except ValueError as error:
             damaged.append(Damage(path, _labels_of(path), str(error)))
-    replaced = {(each.label, name): time for each in found for name, time in each.replaces.items()}
-    kept = [each for each in found if each.time > replaced.get((each.label, each.name), "")]
+    replaced = {(each.label, name): time for each in commits for name, time in each.replaces.items()}
+    kept = [each for each in commits if each.time > replaced.get((each.label, each.name), "")]
     return Records(sorted(kept, key=lambda commit: (commit.time, commit.label, commit.name)), damaged)
 
 
@@ -176,7 +176,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
     digests = store.local if digests is None else digests
     recorded = {path: part.xxh3 if digests else "" for path, (_, part) in parts.items()}
     state = store.state(recorded)
-    found = []
+    damage = []
     for path, (label, part) in parts.items():
         now = state.get(path)
         if now is None:
@@ -187,8 +187,8 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
             why = "its content differs from what was written"
         else:
             continue
-        found.append(Damage(path, (label,), why))
-    return found
+        damage.append(Damage(path, (label,), why))
+    return damage
 
 
 def uncommitted(store: Store, commits: Sequence[Commit], damage: Sequence[Damage]) -> list[Damage]:
@@ -270,9 +270,9 @@ def _build(commits: Sequence[Commit]) -> KeptBuild:
 
 def date_in(label: str) -> datetime | None:
     """The date in a label such as ``nightly-2026-11-28`` or ``1.2.dev20261128``; ``None`` if there is none."""
-    found = _DATE.search(label)
+    date = _DATE.search(label)
     try:
-        return _moment("-".join(found.group("year", "month", "day"))) if found else None
+        return _moment("-".join(date.group("year", "month", "day"))) if date else None
     except ValueError:  # 31 February
         return None
 

@@ -77,17 +77,17 @@ class Row(NamedTuple):
 
 
 def occurrences(
-    found: Iterable[Series], metrics: Sequence[str], policy: Policy, *, alone: bool = False
+    kernels: Iterable[Series], metrics: Sequence[str], policy: Policy, *, alone: bool = False
 ) -> list[Occurrence]:
     """All changes of the kernels, regressions first.
 
     ``alone``: consider only ``metrics``; each that got worse is a regression.
     """
     if alone:
-        every = [each for series in found for each in _changes(series, metrics)]
+        every = [each for series in kernels for each in _changes(series, metrics)]
         every = [each._replace(severity="note") if each.steps[0].worsening > 0 else each for each in every]
     else:
-        every = [each for series in found for each in (*_changes(series, metrics), *_events(series))]
+        every = [each for series in kernels for each in (*_changes(series, metrics), *_events(series))]
         every = list(_with_rules(every, policy))
     return sorted(every, key=lambda each: each.order)
 
@@ -131,10 +131,10 @@ def _with_rules(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurre
             yield each
 
 
-def rows(found: Iterable[Occurrence], names: Names) -> list[Row]:
+def rows(changes: Iterable[Occurrence], names: Names) -> list[Row]:
     """Group occurrences of one family, build and direction into a row under the worst, in the same order."""
     groups: dict[tuple[object, ...], list[Occurrence]] = defaultdict(list)
-    for each in found:
+    for each in changes:
         better = bool(each.steps) and each.steps[0].worsening < 0
         family = names.base(each.series.kernel.named_by)
         groups[family, each.state, each.last, each.first, bool(each.severity), better].append(each)
@@ -149,9 +149,9 @@ def rows(found: Iterable[Occurrence], names: Names) -> list[Row]:
     ]
 
 
-def reasons(dataset: Dataset, builds: Sequence[KeptBuild], found: Sequence[Row]) -> dict[int, str]:
+def reasons(dataset: Dataset, builds: Sequence[KeptBuild], changes: Sequence[Row]) -> dict[int, str]:
     """Causes of changed values, by index of the row, as ``diff --why`` finds them in the records; absent if unknown."""
-    asked = {at: row.worst for at, row in enumerate(found) if row.worst.state == "changed"}
+    asked = {at: row.worst for at, row in enumerate(changes) if row.worst.state == "changed"}
     names = sorted({each.series.canonical for each in asked.values()})
     labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})
     recorded: dict[tuple[str, str, str | None], Kernel] = {}

@@ -119,13 +119,13 @@ class Column(NamedTuple):
 @lru_cache
 def columns(table: str) -> tuple[Column, ...]:
     """Columns of a table, except ``label``, which is in the path."""
-    found = []
+    result = []
     for name, hint in get_type_hints(TABLES[table], include_extras=True).items():
         kind, meta = get_args(hint)
         if get_origin(kind) in (UnionType, Union):
             kind = next(each for each in get_args(kind) if each is not type(None))
-        found.append(Column(name, get_origin(kind) or kind, meta.description))
-    return tuple(found)
+        result.append(Column(name, get_origin(kind) or kind, meta.description))
+    return tuple(result)
 
 
 def arrow_schema(table: str, *, label: bool) -> pyarrow.Schema:
@@ -191,8 +191,8 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
 
 def _value(metric: Metric, kernel: Kernel) -> int | None:
     if metric.name in NUMBERS:
-        found: int | None = getattr(kernel.usage, metric.name)
-        return found
+        amount: int | None = getattr(kernel.usage, metric.name)
+        return amount
     assert metric.get is not None
     value: int | None = metric.get(kernel)
     return value

@@ -133,8 +133,8 @@ def ask(
     """Result of an internal query."""
     with unread():
         hold(connection, tables or {})
-        found = connection.execute(question, list(words))
-        return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+        cursor = connection.execute(question, list(words))
+        return Answer(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
 
 def stream(
@@ -146,8 +146,8 @@ def stream(
     """Rows of an internal query, fetched in pieces. Run no other query meanwhile."""
     with unread():
         hold(connection, tables or {})
-        found = connection.execute(question, list(words))
-        while rows := found.fetchmany(_AT_ONCE):
+        cursor = connection.execute(question, list(words))
+        while rows := cursor.fetchmany(_AT_ONCE):
             yield from rows
 
 
@@ -179,9 +179,9 @@ def ask_anything(
     check(question)
     try:
         with _within(connection, seconds):
-            found = connection.execute(question)
-            columns = tuple(column[0] for column in found.description or ())
-            return Answer(columns, found.fetchall() if most_rows is None else found.fetchmany(most_rows))
+            cursor = connection.execute(question)
+            columns = tuple(column[0] for column in cursor.description or ())
+            return Answer(columns, cursor.fetchall() if most_rows is None else cursor.fetchmany(most_rows))
     except duckdb.InterruptException:
         raise UsageError(f"the query took more than {seconds:g} s", "narrow the query, or raise --timeout") from None
     except duckdb.OutOfMemoryException:
@@ -201,8 +201,8 @@ def check(question: str) -> None:
 
     with duckdb.connect(":memory:") as parser:
         try:
-            found = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [question]).fetchone()
-            tree: dict[str, Any] = json.loads(found[0]) if found else {"error": True}
+            row = parser.execute("SELECT json_serialize_sql(?::VARCHAR)", [question]).fetchone()
+            tree: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
         except (duckdb.Error, RuntimeError, UnicodeEncodeError) as error:
             raise UsageError(f"invalid query: {_first_line(error)}") from error
         except RecursionError:

@@ -149,8 +149,8 @@ class Store:
         with _failing(f"cannot read {self.root}"):
             if self.local or len(full) < 2:
                 return [self._one(path) for path in full]
-            found: dict[str, Any] = self._fs.cat(full, on_error="return")  # concurrently
-            results = [found.get(path, found.get(path.lstrip("/"))) for path in full]
+            contents: dict[str, Any] = self._fs.cat(full, on_error="return")  # concurrently
+            results = [contents.get(path, contents.get(path.lstrip("/"))) for path in full]
             for each in results:
                 if isinstance(each, BaseException) and not isinstance(each, FileNotFoundError):
                     raise each
@@ -199,7 +199,7 @@ class Store:
 
         with ThreadPoolExecutor(_READERS) as pool:
             states = zip(recorded, pool.map(one, recorded), strict=True)
-            return {path: found for path, found in states if found is not None}
+            return {path: state for path, state in states if state is not None}
 
 
 _READERS = 4

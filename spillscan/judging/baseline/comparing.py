@@ -52,7 +52,7 @@ class Matches:
             for copy in entry.copies * (max(1, len(kernels)) if len(entry.copies) == 1 else 1)
         ]
         base = Build(kernels=tuple(kernel for kernel, _, _ in records))
-        found = comparison(base, build, policy, policy.devices, all_pairs=True, stated=policy.renamed)
+        compared = comparison(base, build, policy, policy.devices, all_pairs=True, stated=policy.renamed)
         self._records = {id(kernel): (entry, copy) for kernel, entry, copy in records}
         self.matches: dict[int, Match] = {}
         """Kernels that are recorded, by ``id``."""
@@ -60,7 +60,7 @@ class Matches:
         """Recorded kernels without a counterpart."""
         self.new: dict[int, Kernel] = {}
         """Kernels that are not recorded, by ``id``."""
-        for change in (*found.changes, *found.unsettled, *found.recoded, *found.equal):
+        for change in (*compared.changes, *compared.unsettled, *compared.recoded, *compared.equal):
             if change.before is None:
                 self.new[id(change.kernel)] = change.kernel
             elif change.after is None:
@@ -223,11 +223,11 @@ def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
 
 def _lost_findings(matches: Sequence[Match], findings: Sequence[Finding], policy: Policy) -> Iterable[Unmatched]:
     """Recorded findings that kernels no longer have, or that cannot be checked."""
-    found = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
+    present = {(id(each.kernel), recorded_as(each.rule)) for each in findings}
     lost: dict[tuple[Identity, str], Unmatched] = {}
     for match in matches:
         for rule in match.copy.rules if match.change.state != "renamed" else ():
-            if (id(match.kernel), rule) not in found:
+            if (id(match.kernel), rule) not in present:
                 terms, known = policy.terms_of(match.kernel), all_rules().get(rule)
                 measured = measure(rule, match.kernel, terms) is not None
                 lost[match.entry.identity, rule] = Unmatched(

@@ -141,11 +141,11 @@ def prune(
     return replace(old, entries=entries)
 
 
-def _lowered(copy: file.Copy, kernel: Kernel, found: _Values, policy: Policy) -> file.Copy:
+def _lowered(copy: file.Copy, kernel: Kernel, values: _Values, policy: Policy) -> file.Copy:
     """``copy`` with the present values, as far as none of them is worse, and without rules that find nothing now."""
     rules = {rule: copy.rules[rule] for rule in _unreported(copy, kernel, policy)}
-    for rule in copy.rules.keys() & found.keys():
-        rules[rule] = found[rule] if within(found[rule], copy.rules[rule]) else copy.rules[rule]
+    for rule in copy.rules.keys() & values.keys():
+        rules[rule] = values[rule] if within(values[rule], copy.rules[rule]) else copy.rules[rule]
     now = {name: value for name, value in metrics_of(kernel).items() if name in copy.metrics}
     metrics = {**copy.metrics, **now} if within(now, copy.metrics) else copy.metrics
     return file.Copy(**metrics, rules=rules)

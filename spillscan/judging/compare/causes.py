@@ -157,11 +157,11 @@ def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
 
 def _at_peak(code: Pressure) -> Counter[str]:
     """Registers that are live at the peak by the line that wrote them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for each in code.ranges:
         if each.source is not None:
-            found[_place(each.source)] += len(each.registers)
-    return found
+            counts[_place(each.source)] += len(each.registers)
+    return counts
 
 
 def _listed(counts: Iterable[Moved]) -> str:

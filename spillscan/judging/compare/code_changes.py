@@ -52,7 +52,7 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, te
     kernel's code are compared with the kernel.
     """
     known: dict[object, _Result] = {}
-    found = []
+    compared = []
     for change in changes:
         before, after = change.before, change.after
         if before is None or after is None or before.caller or after.caller:
@@ -62,18 +62,18 @@ def code_changes(changes: Sequence[Change], texts: Mapping[int, CodeText], *, te
         if key not in known:
             known[key] = _compared(before, after, old, new, text)
         counts = [each.sass.instructions if each.sass else None for each in (before, after)]
-        found.append(CodeChange(change=change, instructions=(counts[0], counts[1]), **known[key]._asdict()))
-    return sorted(found, key=lambda each: VERDICTS.index(each.verdict))
+        compared.append(CodeChange(change=change, instructions=(counts[0], counts[1]), **known[key]._asdict()))
+    return sorted(compared, key=lambda each: VERDICTS.index(each.verdict))
 
 
-def marked(found: Comparison, code: Sequence[CodeChange]) -> Comparison:
-    """``found`` with the verdict on each pair's code."""
+def marked(pairs: Comparison, code: Sequence[CodeChange]) -> Comparison:
+    """``pairs`` with the verdict on each pair's code."""
     by_id = {
         id(each.change): replace(each.change, code=each.verdict, code_reason=next(iter(each.reasons), ""))
         for each in code
     }
     kinds = ("changes", "unsettled", "recoded", "equal")
-    return replace(found, **{kind: tuple(by_id.get(id(each), each) for each in getattr(found, kind)) for kind in kinds})
+    return replace(pairs, **{kind: tuple(by_id.get(id(each), each) for each in getattr(pairs, kind)) for kind in kinds})
 
 
 def _compared(before: Kernel, after: Kernel, old: CodeText | None, new: CodeText | None, text: bool) -> _Result:
@@ -200,22 +200,22 @@ _Content = Counter[tuple[str, Hashable]]
 def _hunks(sides: tuple[Code, Code]) -> list[Hunk]:
     """Source lines whose instructions differ, the most changed first; a line that only moved is none."""
     old, new = map(_by_line, sides)
-    found = [
+    hunks = [
         _hunk(f"{file}:{number}" if file else "", *contents)
         for file in {**old, **new}
         for number, *contents in _differing(old.get(file, {}), new.get(file, {}))
     ]
-    return sorted(found, key=lambda each: (-_size(each), each.place))
+    return sorted(hunks, key=lambda each: (-_size(each), each.place))
 
 
 def _by_line(code: Code) -> dict[str, dict[int, _Content]]:
     """Instructions by file and line; without line information, all are of line 0."""
-    found: dict[str, dict[int, _Content]] = defaultdict(lambda: defaultdict(Counter))
+    lines: dict[str, dict[int, _Content]] = defaultdict(lambda: defaultdict(Counter))
     for row, source in enumerate(code.sources):
         if name := code.names[row].replace("NOP", ""):
             file, line = ("", 0) if source is None else (base(source.file), source.line)
-            found[file][line][name, code.instructions[row].key] += 1
-    return found
+            lines[file][line][name, code.instructions[row].key] += 1
+    return lines
 
 
 def _differing(old: dict[int, _Content], new: dict[int, _Content]) -> Iterator[tuple[int, _Content, _Content]]:
@@ -245,10 +245,10 @@ def _hunk(place: str, old: _Content, new: _Content) -> Hunk:
 
 
 def _names(content: _Content) -> Counter[str]:
-    found = Counter[str]()
+    names = Counter[str]()
     for (name, _), number in content.items():
-        found[name] += number
-    return found
+        names[name] += number
+    return names
 
 
 def _size(hunk: Hunk) -> int:

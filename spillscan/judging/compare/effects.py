@@ -28,13 +28,13 @@ def effects(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
     if arch is None or arch_family(arch) != arch_family(before.key.arch) or "function" in (before.role, after.role):
         return ()
     launched = _launches(before, after, launches)
-    found = []
+    results = []
     for name in filter(None, applicable_devices(arch, devices)):
         try:
-            found.append(_effect(before, after, name, launched))
+            results.append(_effect(before, after, name, launched))
         except UsageError:  # an arch from a log, missing in the table
             continue
-    return tuple(found)
+    return tuple(results)
 
 
 def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch, Launch] | None:
@@ -49,10 +49,10 @@ def _launches(before: Kernel, after: Kernel, launches: Launches) -> tuple[Launch
     return (old, new) if alike else None
 
 
-def effect_metrics(found: Sequence[Effect]) -> Iterable[Delta]:
+def effect_metrics(results: Sequence[Effect]) -> Iterable[Delta]:
     """Effects as metrics; if there are several devices, with their names in brackets."""
-    for effect in found:
-        key = f"[{effect.device}]" if len(found) > 1 else ""
+    for effect in results:
+        key = f"[{effect.device}]" if len(results) > 1 else ""
         for name in ("resident_blocks", "active_warps", "footprint_bytes"):
             before, after = getattr(effect, name)
             if before != after:
@@ -89,14 +89,14 @@ def _effect(before: Kernel, after: Kernel, name: str, launched: tuple[Launch, La
 def _residents(before: Usage, after: Usage, name: str, launched: tuple[Launch, Launch]) -> list[Occupancy | None]:
     """Occupancy of both sides. If only one reports barriers, the other's is known only if they make no difference."""
     usages = before, after
-    found = [resident(usage, name, launch) for usage, launch in zip(usages, launched, strict=True)]
+    sides = [resident(usage, name, launch) for usage, launch in zip(usages, launched, strict=True)]
     silent = [usage.barriers is None for usage in usages]
     if silent[0] != silent[1]:
         other = silent.index(False)
         without = resident(replace(usages[other], barriers=None), name, launched[other])
-        if _blocks(without) != _blocks(found[other]):
-            found[1 - other] = None
-    return found
+        if _blocks(without) != _blocks(sides[other]):
+            sides[1 - other] = None
+    return sides
 
 
 def resident(usage: Usage, name: str, launch: Launch) -> Occupancy | None:

@@ -84,13 +84,13 @@ def matrix(
     builds: Sequence[Build], labels: Sequence[str], metrics: Sequence[str], launches: Launches | None = None
 ) -> Matrix:
     """Matrix of all kernels of ``builds``, paired from each build to the next by :func:`pair`, within their archs."""
-    found = _merged(_rows(builds))
-    present = {column for cells in found for column in cells}
+    rows = _merged(_rows(builds))
+    present = {column for cells in rows for column in cells}
     columns = sorted(present, key=lambda column: (natural(column.arch), column.build))
     return Matrix(
         builds=tuple(labels),
         columns=tuple(columns),
-        rows=tuple(KernelRow(cells=tuple(map(cells.get, columns))) for cells in found),
+        rows=tuple(KernelRow(cells=tuple(map(cells.get, columns))) for cells in rows),
         metrics=tuple(metrics),
         launches=launches or LaunchMap(),
     )

@@ -119,8 +119,8 @@ def by_rank(metrics: Iterable[Delta]) -> tuple[Delta, ...]:
 
 def moved(old: Counter[str], new: Counter[str], least: int = 1) -> list[Moved]:
     """Counts that differ by ``least`` or more, the largest difference first."""
-    found = [(name, old[name], new[name]) for name in {*old, *new} if abs(new[name] - old[name]) >= least]
-    return sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0]))
+    counts = [(name, old[name], new[name]) for name in {*old, *new} if abs(new[name] - old[name]) >= least]
+    return sorted(counts, key=lambda each: (-abs(each[2] - each[1]), each[0]))
 
 
 class Total(Struct, frozen=True):

@@ -135,11 +135,11 @@ def _compiled(base: Build, head: Build, places: _Places) -> set[tuple[str, str |
             alone[min(units), identity[1]].add(identity)
     known = {places.of(kernel) for kernel in base.kernels}
     theirs = _Places(head)
-    found = {(theirs.of(kernel), arch_family(kernel.key.arch)) for kernel in head.kernels}
+    built = {(theirs.of(kernel), arch_family(kernel.key.arch)) for kernel in head.kernels}
     elsewhere = {_identity(kernel) for kernel in head.kernels if theirs.of(kernel) not in known}
     # A module without kernels names no arch.
-    found |= {(unit, family) for unit in head.empty_units for family in _families(base)}
-    return found | {group for group, own in alone.items() if 2 * len(own & elsewhere) >= len(own)}
+    built |= {(unit, family) for unit in head.empty_units for family in _families(base)}
+    return built | {group for group, own in alone.items() if 2 * len(own & elsewhere) >= len(own)}
 
 
 def _identity(kernel: Kernel) -> tuple[str, str | None]:

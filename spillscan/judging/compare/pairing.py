@@ -67,9 +67,9 @@ def comparison(
     compare_pair = _Comparer(launches or LaunchMap(), devices).change
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {LOST_SETTING for issue in base.issues if issue.code == "unattached-setmaxnreg"}
-    found = paired(base.kernels, head.kernels, stated=stated)
+    pairs = paired(base.kernels, head.kernels, stated=stated)
     by_state: dict[str, list[Change]] = defaultdict(list)
-    for before, after in found.same:
+    for before, after in pairs.same:
         change = compare_pair(before, after)
         if (doubtful or unattached) and change.state in ("changed", "unknown"):
             names = doubtful.get(before.key, set()) | doubtful.get(after.key, set())
@@ -77,9 +77,9 @@ def comparison(
         by_state[change.state].append(change)
     changes = [
         *by_state["changed"],
-        *(replace(compare_pair(m.before, m.after), state="renamed", evidence=m.evidence) for m in found.renamed),
-        *(Change(state="removed", before=kernel, after=None) for kernel in found.gone),
-        *(Change(state="added", before=None, after=kernel) for kernel in found.new),
+        *(replace(compare_pair(m.before, m.after), state="renamed", evidence=m.evidence) for m in pairs.renamed),
+        *(Change(state="removed", before=kernel, after=None) for kernel in pairs.gone),
+        *(Change(state="added", before=None, after=kernel) for kernel in pairs.new),
     ]
     return Comparison(
         changes=worst_first(changes),
@@ -97,11 +97,11 @@ def changed(before: Kernel, after: Kernel, launches: Launches, devices: Sequence
 
 def _doubtful(kernels: Sequence[Kernel]) -> dict[KernelKey, set[str]]:
     """Names of metrics that are unknown for an ambiguous kernel, by key: same-named kernels cannot be told apart."""
-    found: dict[KernelKey, set[str]] = defaultdict(set)
+    names: dict[KernelKey, set[str]] = defaultdict(set)
     for kernel in kernels:
         if kernel.confidence == "ambiguous":
-            found[kernel.key] |= {name for name, value in metrics_of(kernel).items() if value is None}
-    return found
+            names[kernel.key] |= {name for name, value in metrics_of(kernel).items() if value is None}
+    return names
 
 
 def _doubted(change: Change, names: set[str], kinds: set[str]) -> Change:
@@ -135,7 +135,7 @@ class _Comparer:
     def change(self, before: Kernel, after: Kernel) -> Change:
         """The pair as changed, unknown, recoded (equal metrics, other code) or equal."""
         alike = reported_alike(before, after)
-        metrics, unknown, found = ((), (), ()) if alike else self._differences(before, after)
+        metrics, unknown, effect = ((), (), ()) if alike else self._differences(before, after)
         appeared, vanished = messages(before, after)
         settled = same_code(before, after) or (
             _settled(after) and ((alike and before.role == after.role) or _settled(before))
@@ -155,7 +155,7 @@ class _Comparer:
             unknown=unknown,
             appeared=appeared,
             vanished=vanished,
-            effects=found,
+            effects=effect,
         )
 
     def _differences(self, before: Kernel, after: Kernel) -> _Differences:
@@ -164,10 +164,10 @@ class _Comparer:
         known = self._known.get(facts) if None not in facts else None
         if known is None:
             metrics = [*compare(before, after)]
-            found = effects(before, after, self._launches, self._devices) if metrics else ()
-            metrics += effect_metrics(found)
+            effect = effects(before, after, self._launches, self._devices) if metrics else ()
+            metrics += effect_metrics(effect)
             differing, unknown = ([each for each in metrics if (None in each) is half] for half in (False, True))
-            known = by_rank(differing), by_rank(unknown), found
+            known = by_rank(differing), by_rank(unknown), effect
             if None not in facts:
                 self._known[facts] = known
         return known

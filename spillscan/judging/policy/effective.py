@@ -44,13 +44,13 @@ class Acceptance(AcceptEntry, frozen=True, kw_only=True):
         """Whether it has not expired."""
         return self.until is None or self.until >= today
 
-    def covers(self, found: Finding | Gap) -> bool:
-        """Whether the entry is about ``found``: its kernel's names here, its canonical symbol, a gap's own names."""
-        if isinstance(found, Finding):
-            is_same, names = self.rule == found.rule, []
+    def covers(self, item: Finding | Gap) -> bool:
+        """Whether the entry is about ``item``: its kernel's names here, its canonical symbol, a gap's own names."""
+        if isinstance(item, Finding):
+            is_same, names = self.rule == item.rule, []
         else:
-            is_same, names = self.gap == found.code, [*found.names, found.origin.input if found.origin else ""]
-        kernel = found.kernel
+            is_same, names = self.gap == item.code, [*item.names, item.origin.input if item.origin else ""]
+        kernel = item.kernel
         if not is_same or (kernel is not None and not _fits(words(self.arch), [kernel.key.arch or ""])):
             return False
         if kernel is not None:
@@ -138,13 +138,13 @@ class Matcher:
             return self._always
         names = names_of(called)
         text = text_of(names)
-        found = self._always
+        mask = self._always
         for name in names:
-            found |= self._by_name.get(name, 0)
+            mask |= self._by_name.get(name, 0)
         for needle, bit, is_whole in self._by_pattern:  # Pattern.fits, inlined: this runs millions of times
             if needle in text and (is_whole is None or any(map(is_whole, names))):
-                found |= bit
-        return found
+                mask |= bit
+        return mask
 
     @staticmethod
     def _chosen(choices: Iterable[tuple[str, ...]], name: str) -> int:
@@ -153,8 +153,8 @@ class Matcher:
 
     def entries(self, mask: int) -> list[Override]:
         """Entries with a bit in ``mask``, in order, without repetition."""
-        found = [entry for bit, (entry, _) in enumerate(self.lines) if mask >> bit & 1]
-        return list({id(entry): entry for entry in found}.values())
+        matching = [entry for bit, (entry, _) in enumerate(self.lines) if mask >> bit & 1]
+        return list({id(entry): entry for entry in matching}.values())
 
 
 class Policy(Struct, frozen=True, eq=False, dict=True):
@@ -218,9 +218,9 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     def _accepting(self) -> list[Acceptance]:
         return [each for each in self.accept if each.holds(self.today)]
 
-    def _reason(self, found: Finding | Gap) -> str | None:
-        """Reason of the entry that accepts ``found`` today."""
-        return next((each.reason for each in self._accepting if each.covers(found)), None)
+    def _reason(self, item: Finding | Gap) -> str | None:
+        """Reason of the entry that accepts ``item`` today."""
+        return next((each.reason for each in self._accepting if each.covers(item)), None)
 
     def acceptance(self, gap: Gap) -> Gap:
         """``gap``, with the reason if an entry accepts it today."""
@@ -236,12 +236,12 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def entries(self) -> tuple[Override, ...]:
         """Entries of all layers, the weakest first; a layer's own settings come first, as an entry for all kernels."""
-        found: list[Override] = []
+        entries: list[Override] = []
         for layer in self.layers:
             settings = {name: setting for name, setting in layer.settings.items() if name not in SETTINGS}
-            found += [Override(settings=settings)] if settings else []
-            found += layer.entries
-        return tuple(found)
+            entries += [Override(settings=settings)] if settings else []
+            entries += layer.entries
+        return tuple(entries)
 
     def terms_of(self, kernel: Kernel) -> Terms:
         """Terms for ``kernel``; kernels with the same entries and launch share the object, so that this is cheap."""
@@ -256,11 +256,11 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     def by_terms(self, kernels: Iterable[Kernel]) -> list[tuple[Terms, list[Kernel]]]:
         """``kernels`` by their terms."""
-        found: dict[int, tuple[Terms, list[Kernel]]] = {}
+        groups: dict[int, tuple[Terms, list[Kernel]]] = {}
         for kernel in kernels:
             terms = self.terms_of(kernel)
-            found.setdefault(id(terms), (terms, []))[1].append(kernel)
-        return list(found.values())
+            groups.setdefault(id(terms), (terms, []))[1].append(kernel)
+        return list(groups.values())
 
     def launch_of(self, kernel: Kernel) -> Launch | None:
         """Launch of ``kernel``; ``None`` if neither the policy nor the kernel itself sets one."""
@@ -292,15 +292,15 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
         An entry for all kernels is meant for those that set no block size, and is not reported.
         """
-        found: dict[int, tuple[Override, list[Kernel]]] = {}
+        groups: dict[int, tuple[Override, list[Kernel]]] = {}
         for kernel in kernels:
             if kernel.launch is None and kernel.launch_bounds is None:
                 continue
             launching = [each for each in self._matcher.entries(self._matcher.mask(kernel)) if each.launch]
             for entry in launching[-1:]:
                 if entry.launch and entry.match != ("*",) and overruling(kernel, entry.launch.value):
-                    found.setdefault(id(entry), (entry, []))[1].append(kernel)
-        return list(found.values())
+                    groups.setdefault(id(entry), (entry, []))[1].append(kernel)
+        return list(groups.values())
 
     @cached_property
     def _matcher(self) -> Matcher:

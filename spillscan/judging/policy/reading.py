@@ -61,13 +61,13 @@ def read(path: str) -> Layer:
 
 def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
-    found = file.policy_file(root)
+    content = file.policy_file(root)
     nodes: Any = root.value
     return Layer(
-        settings=_settings(found, root, folder),
-        entries=tuple(map(_override, found.kernels, nodes["kernels"].value if found.kernels else ())),
-        accept=tuple(map(_acceptance, found.accept, nodes["accept"].value if found.accept else ())),
-        renamed=tuple(_renamed(nodes["renamed"].value[old], old, new) for old, new in found.renamed.items()),
+        settings=_settings(content, root, folder),
+        entries=tuple(map(_override, content.kernels, nodes["kernels"].value if content.kernels else ())),
+        accept=tuple(map(_acceptance, content.accept, nodes["accept"].value if content.accept else ())),
+        renamed=tuple(_renamed(nodes["renamed"].value[old], old, new) for old, new in content.renamed.items()),
     )
 
 
@@ -78,15 +78,15 @@ def _renamed(node: Node, old: str, new: str) -> tuple[str, str]:
     return old, new
 
 
-def _settings(found: file.Limits, node: Node, folder: str = "") -> dict[str, Setting]:
+def _settings(limits: file.Limits, node: Node, folder: str = "") -> dict[str, Setting]:
     """Values by key and severities by rule, each with its place."""
     nodes: Any = node.value
     settings = {
-        name: Setting(_checked(name, getattr(found, name), nodes[name], folder), nodes[name].place)
+        name: Setting(_checked(name, getattr(limits, name), nodes[name], folder), nodes[name].place)
         for name in file.KEYS
-        if name in nodes and getattr(found, name) is not None
+        if name in nodes and getattr(limits, name) is not None
     }
-    for rule, level in found.severity.items():
+    for rule, level in limits.severity.items():
         of_rule = nodes["severity"].value[rule]
         _check_known(of_rule, "rule", rule, _rules())
         _check_known(of_rule, "severity", level, file.LEVELS)
@@ -199,9 +199,9 @@ def from_options(
 
 
 def _launched(text: str) -> Override:
-    pattern, found = parse_launch(text)
+    pattern, launch = parse_launch(text)
     compiled(pattern)
-    return Override(match=(pattern,), settings={"launch": Setting(found, "--launch")}, origin="--launch")
+    return Override(match=(pattern,), settings={"launch": Setting(launch, "--launch")}, origin="--launch")
 
 
 def _node(name: str, text: str) -> Node:

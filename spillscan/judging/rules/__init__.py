@@ -216,8 +216,8 @@ _Answer = tuple[Rule, Severity, str, bool]
 @cache
 def checks() -> tuple[Check, ...]:
     """Checks of all modules of this folder, by module name."""
-    found = (import_module(f"{__name__}.{name}") for name in modules(__path__))
-    return tuple(each for module in found for each in module.CHECKS)
+    rule_modules = (import_module(f"{__name__}.{name}") for name in modules(__path__))
+    return tuple(each for module in rule_modules for each in module.CHECKS)
 
 
 @cache

@@ -37,9 +37,9 @@ def _check(rule: Rule, kinds: Collection[str]) -> Check:
 
 
 def _violations(kernel: Kernel, kinds: Collection[str]) -> Iterator[Violation]:
-    found = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
-    if found:
-        times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in found.values())
+    by_kind = {each.kind: _texts(kernel, each.kind) for each in kernel.advisories if each.kind in kinds}
+    if by_kind:
+        times = (f"{texts[0]} ({len(texts)} times)" if len(texts) > 1 else texts[0] for texts in by_kind.values())
         yield Violation(f"has a ptxas warning: {'; '.join(times)}")
 
 

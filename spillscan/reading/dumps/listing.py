@@ -359,13 +359,13 @@ class Listing:
         if self.obscure:
             message = f"{self.symbol} accesses local memory at an address of unknown form"
             account.damaged(message, self.origin.line, self.symbol)
-        found, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
+        counted, words, arch = sum(self.opcodes.values()), self.last_address // WORD + 1, self.member.arch
         wide, narrow = self.last_address // (2 * WORD) + 1, words - -(-words // WORDS_A_GROUP)
         right = {wide, narrow}
         if arch is not None and arch.isprintable():  # otherwise the instruction size is unknown
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
-        if self.disordered or found not in right:
-            message = f"the listing of {self.symbol} is damaged ({found} instructions up to {self.last_address:#x})"
+        if self.disordered or counted not in right:
+            message = f"the listing of {self.symbol} is damaged ({counted} instructions up to {self.last_address:#x})"
             account.damaged(message, self.origin.line, self.symbol)
 
     def _role(self) -> Role:

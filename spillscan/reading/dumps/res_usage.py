@@ -93,31 +93,31 @@ class ResourceUsage(DumpReader):
     def _function(self, text: bytes) -> FunctionUsage:
         """Usage of one function. Its lines are pasted from another text if no title precedes them."""
         member, pasted = self._member, not self._titled
-        found: dict[str, int | None] = {}
+        values: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
         for match in grammar.line("figure", self.form).finditer(text):
             amount = int(match["amount"]) if match["amount"].isdigit() else None
             if match["bank"] and amount is not None:
                 banks.append((int(match["bank"][1:-1]), amount))
             else:
-                found[match["name"].decode()] = amount
+                values[match["name"].decode()] = amount
         return FunctionUsage(
             symbol=self._symbol,
             arch=member.arch,
             identifier=member.identifier or member.unit,
             usage=Usage(
-                registers=found.get("REG"),
+                registers=values.get("REG"),
                 # covers the whole call tree; pasted lines use it for the kernel's own
-                stack_bytes=found.get("STACK") if pasted or found.get("STACK") == 0 else None,
-                cumulative_stack_bytes=found.get("STACK"),
-                shared_bytes=found.get("SHARED"),
-                local_bytes=found.get("LOCAL"),
+                stack_bytes=values.get("STACK") if pasted or values.get("STACK") == 0 else None,
+                cumulative_stack_bytes=values.get("STACK"),
+                shared_bytes=values.get("SHARED"),
+                local_bytes=values.get("LOCAL"),
                 constant_bytes=tuple(sorted(banks)),
-                textures=found.get("TEXTURE"),
-                surfaces=found.get("SURFACE"),
-                samplers=found.get("SAMPLER"),
+                textures=values.get("TEXTURE"),
+                surfaces=values.get("SURFACE"),
+                samplers=values.get("SAMPLER"),
             ),
-            dynamic_stack="STACK" in found and found["STACK"] is None,
+            dynamic_stack="STACK" in values and values["STACK"] is None,
             origin=self.account.origin(self.account.lines),
         )
 

@@ -89,10 +89,10 @@ def _converted(data: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes,
 
 def _wide_from(data: bytes, position: int) -> tuple[int, str]:
     """(position of UTF-16 with its mark, its encoding); the end of ``data`` and ``""`` if there is none."""
-    found = {name: match.start() for name, wide in _WIDE.items() if (match := wide.search(data, position))}
-    if not found:
+    starts = {name: match.start() for name, wide in _WIDE.items() if (match := wide.search(data, position))}
+    if not starts:
         return len(data), ""
-    little, big = (found.get(name, len(data)) for name in _WIDE)
+    little, big = (starts.get(name, len(data)) for name in _WIDE)
     # The other byte order matches the same text one byte off; a line end before it may be a single byte.
     start, encoding = (big, "utf-16-be") if big < little or data[little:big] == b"\n" else (little, "utf-16-le")
     return (start - 2, encoding) if data[max(position, start - 2) : start] in _MARKS else (start, encoding)

@@ -87,8 +87,8 @@ of a file."""
 
 def kind(head: bytes) -> str | None:
     """Which of :data:`KINDS` a file that begins with ``head`` is; ``None`` for anything else."""
-    found = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
-    return "tar" if found is None and is_tar(head) else found
+    archive = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+    return "tar" if archive is None and is_tar(head) else archive
 
 
 def is_tar(head: bytes) -> bool:
@@ -196,14 +196,14 @@ def reader_of(head: bytes) -> ReaderName:
 
 def text_reader_of(head: bytes) -> ReaderName:
     """Reader of a text that begins with ``head``; any text may be a log."""
-    found = _text_format(head)
-    return "logs" if found is None else found.reader
+    form = _text_format(head)
+    return "logs" if form is None else form.reader
 
 
 def dump_format(head: bytes) -> DumpFormat | None:
     """Format of a disassembly or resource listing that begins with ``head``; ``None`` if it is neither."""
-    found = _text_format(head)
-    return None if found is None else found.dump
+    form = _text_format(head)
+    return None if form is None else form.dump
 
 
 def _text_format(head: bytes) -> _TextFormat | None:

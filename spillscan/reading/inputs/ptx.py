@@ -59,8 +59,8 @@ def kernels(text: bytes) -> Iterator[str]:
         name = _NAME.match(text, at + len(_ENTRY))
         if name and _LINKAGE.match(text[line:at]):
             if mark < name.end():  # otherwise it belongs to an earlier entry as well
-                found = _BODY_OR_END.search(text, name.end())
-                mark = len(text) if found is None else found.start()
+                body = _BODY_OR_END.search(text, name.end())
+                mark = len(text) if body is None else body.start()
             if text[mark : mark + 1] == b"{":
                 yield name[1].decode("ascii")
         at = text.find(_ENTRY, at + len(_ENTRY))

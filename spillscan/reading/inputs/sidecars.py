@@ -46,18 +46,18 @@ def read(stream: Stream, name: str, _: Options = DEFAULT) -> Reading:
     text = stream.read(LARGEST_BYTES)
     origin = Origin(input=name, format=FORMAT)
     place = place_of(name)
-    found: list[Sidecar] = []
+    sidecars: list[Sidecar] = []
     if b"tt.func" in text and not text.lstrip().startswith(b"{"):
-        found = list(_tiles(text.decode("utf-8", "replace"), place, origin))
+        sidecars = list(_tiles(text.decode("utf-8", "replace"), place, origin))
     elif (threads := _WARP_SOURCE.search(text, 0, 4096)) and 1 <= int(threads[1]) <= 1024:
-        found = [Sidecar(place=place, threads_per_block=int(threads[1]), origin=origin)]
+        sidecars = [Sidecar(place=place, threads_per_block=int(threads[1]), origin=origin)]
     elif text.lstrip().startswith(b"{"):
         try:
             table = json.loads(text)
         except (ValueError, RecursionError):
             table = {}
-        found = list(_triton(table, place, origin) if "num_warps" in table else _warp(table, place, origin))
-    return Reading(sidecars=found)
+        sidecars = list(_triton(table, place, origin) if "num_warps" in table else _warp(table, place, origin))
+    return Reading(sidecars=sidecars)
 
 
 def _triton(table: dict[str, Any], place: str, origin: Origin) -> Iterator[Sidecar]:

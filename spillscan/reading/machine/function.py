@@ -177,10 +177,10 @@ class Analysis(Struct, kw_only=True, dict=True):
     @cached_property
     def _uses(self) -> dict[int, list[StackUse]]:
         """Uses of the stack pointer, by part."""
-        found: dict[int, list[StackUse]] = {}
+        uses: dict[int, list[StackUse]] = {}
         for address, use in self.stack_uses:
-            found.setdefault(self._part_of(address), []).append(use)
-        return found
+            uses.setdefault(self._part_of(address), []).append(use)
+        return uses
 
     def traffic(self) -> LocalTraffic:
         """All accesses with their classes and depths."""

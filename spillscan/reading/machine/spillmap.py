@@ -37,7 +37,7 @@ def slots(local: LocalTraffic) -> list[Slot]:
     for access in local.accesses:
         key = (access.kind, access.part, access.slot, "" if access.slot is not None else access.form)
         groups.setdefault(key, []).append(access)
-    found = [
+    result = [
         Slot(
             name=(f"R1+{offset:#x}" if offset is not None else form) + (f" (callee {part})" if part else ""),
             kind=kind,
@@ -48,14 +48,14 @@ def slots(local: LocalTraffic) -> list[Slot]:
             groups.items(), key=lambda item: (item[0][2] or 0, item[0][3])
         )
     ]
-    return sorted(found, key=lambda slot: (slot.kind != "spill", -slot.depth))
+    return sorted(result, key=lambda slot: (slot.kind != "spill", -slot.depth))
 
 
-def slot_numbers(found: Iterable[Slot]) -> dict[tuple[int, bool], int]:
+def slot_numbers(numbered: Iterable[Slot]) -> dict[tuple[int, bool], int]:
     """Number of each access's slot, by the address of the access and whether it stores."""
     return {
         (access.address, access.store): number
-        for number, slot in enumerate(found)
+        for number, slot in enumerate(numbered)
         for access in (*slot.stores, *slot.loads)
     }
 
@@ -105,7 +105,7 @@ def culprits(
         if line.kind == kind:
             place = place_of(line.source)
             groups.setdefault((place.file, place.line), []).append(line)
-    found = [
+    result = [
         Culprit(
             place_of(lines[0].source),
             lines[0].source,
@@ -115,7 +115,7 @@ def culprits(
         )
         for lines in groups.values()
     ]
-    return sorted(found, key=lambda culprit: (-culprit.share, str(culprit.place)))
+    return sorted(result, key=lambda culprit: (-culprit.share, str(culprit.place)))
 
 
 def share_text(share: float) -> str:

@@ -37,9 +37,9 @@ _BECAME = 500
 
 def render(report: Report, style: Style) -> Iterator[str]:
     """Yield the HTML page; see ``docs/internals/page.md``."""
-    found = payload(report)
+    data = payload(report)
     lines = (line for piece in text.render(report, STATIC) for line in piece.splitlines())
-    yield from document(found["title"] or "spillscan", found, ASSETS, lines)
+    yield from document(data["title"] or "spillscan", data, ASSETS, lines)
 
 
 ASSETS = (
@@ -60,37 +60,37 @@ def payload(report: Report) -> dict[str, Any]:
     kernels = sorted((kernel for kernel in report.build.kernels if not kernel.is_helper), key=damage)
     index = {id(kernel): number for number, kernel in enumerate(kernels)}
     first_view = {"changes": "Changes"} if report.kind == "diff" else {}
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         **head(title(report), report.kind, {**first_view, "overview": "Overview", "table": "Kernels"}),
         "overview": overview(report.build),
         "asked": {"by": report.by, **({"sort": sorted_by(report.sort)} if report.sort else {})},
     }
     if report.kind != "scan":
-        found["verdict"] = _verdict(report)
-        found["findings"] = findings(report.findings, index, report.names, lambda finding: _place(finding, report))
+        data["verdict"] = _verdict(report)
+        data["findings"] = findings(report.findings, index, report.names, lambda finding: _place(finding, report))
     if report.kind == "diff":
-        found["changes"] = changes(report, index)
-    found["first"] = _first(report, index)
+        data["changes"] = changes(report, index)
+    data["first"] = _first(report, index)
     if report.kind != "scan":
         rules = sorted({finding.rule for finding in report.findings})
         texts = explanations("rules")
-        found["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
-    found["kernels"] = columns(kernels, report.names)
+        data["explained"] = {rule: [texts[rule].title, list(texts[rule].parts.items())] for rule in rules}
+    data["kernels"] = columns(kernels, report.names)
     first = [index[id(each.worst)] for each in report.first]
     if report.details.code:
-        found["code"] = _code(report, kernels, first)
-        found["why"] = _sentences(((each.after, each.sentences()) for each in report.growths(EXPLAINED)), index)
+        data["code"] = _code(report, kernels, first)
+        data["why"] = _sentences(((each.after, each.sentences()) for each in report.growths(EXPLAINED)), index)
     if report.code_changes:
         compared = report.code_changes[:_BECAME]
-        found["became"] = _sentences(((each.change.after, code_lines(each)) for each in compared), index)
+        data["became"] = _sentences(((each.change.after, code_lines(each)) for each in compared), index)
     if kernels:
         before = {
             index[id(change.after)]: change.before
             for change in report.changes
             if change.before is not None and id(change.after) in index
         }
-        found |= details(kernels, report.launches, before, first)
-    return found
+        data |= details(kernels, report.launches, before, first)
+    return data
 
 
 _LONGEST_REASON = 600
@@ -141,8 +141,8 @@ def _first(report: Report, index: Index) -> list[dict[str, Any]]:
 
 def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Machine code of kernels, with the first fix of those that spill."""
-    found = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
-    for number, made in found.items():
+    code = code_of(kernels, report.details.code, report.details.texts, report.details.sources, first)
+    for number, made in code.items():
         kernel, launch = kernels[number], report.launches.launch_of(kernels[number])
         pressure = report.details.code[id(kernel)]
         first_fix = next(iter(fixes(kernel, launch, pressure)), None) if _spills_alone(kernel) else None
@@ -151,7 +151,7 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
             if "code" in made and kernel.sass is not None:
                 groups = holdings(pressure, kernel.sass.local, report.tree)
                 made["advice"] = {printable(line): advice for line, advice in at_lines(groups).items()}
-    return found
+    return code
 
 
 def _spills_alone(kernel: Kernel) -> bool:

@@ -243,9 +243,9 @@ def _change(change: Change) -> ChangeJson:
     )
 
 
-def _code_change(found: CodeChange) -> CodeChangeJson:
-    key = found.change.kernel.key
-    return CodeChangeJson(key.symbol, key.arch, key.unit, found.verdict, found.reasons, found.hunks, found.text)
+def _code_change(change: CodeChange) -> CodeChangeJson:
+    key = change.change.kernel.key
+    return CodeChangeJson(key.symbol, key.arch, key.unit, change.verdict, change.reasons, change.hunks, change.text)
 
 
 def _metrics(metrics: Iterable[Delta]) -> Metrics:

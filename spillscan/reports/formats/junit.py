@@ -31,9 +31,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
     A kernel fails if a finding reaches ``--fail-on`` and is skipped if it cannot be checked. Gaps of the input are
     errors of the suite ``input``.
     """
-    found: dict[int, list[Finding]] = defaultdict(list)
+    findings: dict[int, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        found[id(finding.kernel)].append(finding)
+        findings[id(finding.kernel)].append(finding)
     kernels = {id(kernel): kernel for kernel in report.build.kernels}
     kernels |= {id(finding.kernel): finding.kernel for finding in report.findings}  # never drop a finding's kernel
     suites: dict[str, list[Kernel]] = defaultdict(list)
@@ -44,7 +44,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for arch, members in sorted(suites.items()):
         suite = printable(arch, LONGEST_NAME)
         names = _case_names(members, report.names)
-        bodies = [_body(report, found[id(each)], unknown.get(id(each))) for each in members]
+        bodies = [_body(report, findings[id(each)], unknown.get(id(each))) for each in members]
         failed, skipped = (sum(tag in body for body in bodies) for tag in ("<failure ", "<skipped "))
         counts = f'tests="{len(members)}" failures="{failed}" errors="0" skipped="{skipped}"'
         yield f"  <testsuite name={_attribute(suite)} {counts}>\n"

@@ -96,23 +96,23 @@ def _scan(report: Report) -> Iterator[str]:
     kernels = [kernel for kernel in report.build.kernels if kernel.role != "function"]
     spilling = sum(bool(sum(kernel.spills or ())) for kernel in kernels)
     yield from _head("", f"{spilling:,} of {count(len(kernels), 'kernel')} spilling", _build_facts(report))
-    found = kernel_table(report, SHOWN + _FOLDED)
-    found = replace(found, columns=[each for each in found.columns if each.head not in _HIDDEN])
-    if found.rows:
+    listing = kernel_table(report, SHOWN + _FOLDED)
+    listing = replace(listing, columns=[each for each in listing.columns if each.head not in _HIDDEN])
+    if listing.rows:
         yield ""
-        yield from replace(found, rows=found.rows[:SHOWN], hidden=0).markdown(most_bytes=TABLE_BYTES)
-    if rest := found.rows[SHOWN:]:
+        yield from replace(listing, rows=listing.rows[:SHOWN], hidden=0).markdown(most_bytes=TABLE_BYTES)
+    if rest := listing.rows[SHOWN:]:
         yield ""
-        yield from fold(count(len(rest), "more row"), replace(found, rows=rest).markdown(most_bytes=TABLE_BYTES))
+        yield from fold(count(len(rest), "more row"), replace(listing, rows=rest).markdown(most_bytes=TABLE_BYTES))
 
 
 # ---- check and diff -----------------------------------------------------------------------------------------------
 
 
 def _check(report: Report) -> Iterator[str]:
-    found = report.open_findings
-    kernels = _kernels(found)
-    verdict = f"{count(len(found), 'finding')}{f' in {kernels}' if found else ''}"
+    findings = report.open_findings
+    kernels = _kernels(findings)
+    verdict = f"{count(len(findings), 'finding')}{f' in {kernels}' if findings else ''}"
     yield from _head(_mark(report), _with_gaps(report, verdict), _build_facts(report))
     yield from _check_result(report)
     notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
@@ -227,10 +227,10 @@ def _next_steps(steps: Sequence[NextStep], report: Report) -> Iterator[str]:
     yield from _folded_list("next steps", lines)
 
 
-def _finding_table(report: Report, found: Sequence[_FindingRow]) -> Iterator[str]:
+def _finding_table(report: Report, listed: Sequence[_FindingRow]) -> Iterator[str]:
     """Table of findings; the folder common to all places is in a column head."""
-    rows = [_cells(report, each) for each in found[:_FOLDED]]
-    yield from table(("kernel", "arch", "finding", "line", "fix"), rows, (), TABLE_BYTES, len(found) - len(rows))
+    rows = [_cells(report, each) for each in listed[:_FOLDED]]
+    yield from table(("kernel", "arch", "finding", "line", "fix"), rows, (), TABLE_BYTES, len(listed) - len(rows))
 
 
 def _cells(report: Report, row: _FindingRow) -> Row:
@@ -285,10 +285,10 @@ def _folded_list(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
     """The kernel's name; unless its place is shown (``placed``), also the library that contains this copy."""
-    found = [report.names.of(kernel.named_by), *filter(None, (copy_number(kernel),))]
+    parts = [report.names.of(kernel.named_by), *filter(None, (copy_number(kernel),))]
     caller = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
     library = "" if placed else _library(report.copies.get(id(kernel), ""))
-    return " ".join(code(each, LONGEST_NAME) for each in found) + caller + library
+    return " ".join(code(each, LONGEST_NAME) for each in parts) + caller + library
 
 
 def _library(library: str) -> str:

@@ -37,10 +37,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
 def _scan(report: Report, style: Style) -> Iterator[str]:
     from spillscan.reports.kernels import kernel_rows, kernel_table
 
-    found = kernel_table(report, style.rows)
-    yield from found.text(style)
+    kernels = kernel_table(report, style.rows)
+    yield from kernels.text(style)
     yield ""
-    yield from hung(_below(report, kernel_rows(found.rows)), style, indent=2)
+    yield from hung(_below(report, kernel_rows(kernels.rows)), style, indent=2)
 
 
 def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
@@ -50,14 +50,14 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     if any(bounds and bounds[0] != bounds[1] for bounds in (row.kernel.own_spill_bounds for row in shown)):
         yield "4 to 8: lower and upper bound; the code does not show which accesses are spills"
     summaries = [row.summary for row in shown]
-    known = [found for found in summaries if found.occupancy]
-    if any(found.at_most and found.assumed for found in known):
+    known = [one for one in summaries if one.occupancy]
+    if any(one.at_most and one.assumed for one in known):
         yield "≤ upper bound, block size unknown (--launch 'GLOB=THREADS')"
-    if any(found.at_most and not found.assumed for found in known):
+    if any(one.at_most and not one.assumed for one in known):
         yield "≤ upper bound, dynamic shared memory unknown (--launch 'GLOB=THREADS,BYTES')"
-    if any(found.mark == "~" for found in known):
+    if any(one.mark == "~" for one in known):
         yield "~ at the block size of its launch bounds"
-    local = (found.local_memory for found in summaries if found.local_memory)
+    local = (one.local_memory for one in summaries if one.local_memory)
     heaviest = max(local, key=lambda each: each.total_bytes or 0, default=None)
     if heaviest is not None and heaviest.matters:
         from spillscan.occupancy.text import footprint_line
@@ -76,8 +76,8 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     if findings or report.gaps:
         yield ""
     mixed = f": {words.severities(findings)}" if len({each.severity for each in findings}) > 1 else ""
-    found = f"{count(len(findings), 'finding')} in {words.checked(report.build)}{mixed}"
-    yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {found}" if report.gaps else found
+    head = f"{count(len(findings), 'finding')} in {words.checked(report.build)}{mixed}"
+    yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {head}" if report.gaps else head
     yield from words.baseline_line(report)
     yield from report.details.accept
     yield from hung(words.not_checked_lines(report), style, indent=2)

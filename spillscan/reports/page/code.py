@@ -44,20 +44,20 @@ def code_of(
 
     Instructions are omitted once there is no room.
     """
-    found: dict[int, dict[str, Any]] = {}
+    result: dict[int, dict[str, Any]] = {}
     room = CODE_BYTES
     for number in dict.fromkeys((*first, *range(len(kernels)))):
         kernel = kernels[number]
         pressure = code.get(id(kernel))
         if pressure is None:
             continue
-        found[number] = _curve(kernel, pressure)
+        result[number] = _curve(kernel, pressure)
         if room > 0:
             shown = _code(kernel, pressure, texts.get(id(kernel)), sources)
             room -= len(json.dumps(shown, separators=(",", ":")))
             if room >= 0:
-                found[number]["code"] = shown
-    return found
+                result[number]["code"] = shown
+    return result
 
 
 def _curve(kernel: Kernel, pressure: Pressure) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def _code(kernel: Kernel, pressure: Pressure, text: CodeText | None, sources: So
         "slots": [printable(slot.name, _LONGEST_PLACE) for slot in slots],
         "more": len(pressure.sources) - len(shown),
         "files": [
-            [printable(spillmap.base(file) or file, _LONGEST_PLACE), list(_file(found, sources.get(file)))]
-            for file, found in lines.items()
+            [printable(spillmap.base(file) or file, _LONGEST_PLACE), list(_file(shares, sources.get(file)))]
+            for file, shares in lines.items()
         ],
     }
 
@@ -145,14 +145,14 @@ def _chain(source: SourceLine | None) -> Iterator[tuple[str, int]]:
         source = source.inlined_at
 
 
-def _file(found: Mapping[int, float], text: Sequence[str] | None) -> Iterator[list[Any]]:
+def _file(shares: Mapping[int, float], text: Sequence[str] | None) -> Iterator[list[Any]]:
     """``[line, share of the spills, text]`` of lines with code, and of lines around them if the source is known."""
-    wanted = set(found)
+    wanted = set(shares)
     if text is not None:
-        wanted |= {near for line in found for near in range(line - AROUND, line + AROUND + 1) if 0 < near <= len(text)}
+        wanted |= {near for line in shares for near in range(line - AROUND, line + AROUND + 1) if 0 < near <= len(text)}
     for line in sorted(wanted):
         known = text[line - 1].expandtabs(4).rstrip() if text is not None and 0 < line <= len(text) else None
-        yield [line, round(found.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
+        yield [line, round(shares.get(line, 0.0), 4), None if known is None else printable(known, _LONGEST_LINE)]
 
 
 def files_of(pressure: Pressure) -> set[str]:

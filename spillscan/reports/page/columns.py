@@ -31,13 +31,13 @@ def identifiers(kernels: Sequence[Kernel]) -> list[str]:
     """Kernel identifiers for URLs, stable across builds: hashes of identity and arch, numbered if repeated."""
     seen: dict[str, int] = {}
     identities = {symbol: f"{canonical(symbol)}\n" for symbol in dict.fromkeys(each.key.symbol for each in kernels)}
-    found = []
+    names = []
     for kernel in kernels:
         identity = f"{identities[kernel.key.symbol]}{kernel.key.arch}".encode("utf-8", "replace")
         digest = blake2s(identity, digest_size=5).hexdigest()
         seen[digest] = number = seen.get(digest, 0) + 1
-        found.append(digest if number == 1 else f"{digest}-{number}")
-    return found
+        names.append(digest if number == 1 else f"{digest}-{number}")
+    return names
 
 
 def columns(kernels: Sequence[Kernel], called: Names) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def _shown(kernels: Sequence[Kernel]) -> dict[Metric, list[int | None]]:
     """
     alike = [id(kernel.usage if kernel.sass is None else kernel) for kernel in kernels]
     distinct = dict(zip(alike, kernels, strict=True))
-    found = {}
+    columns = {}
     for each, get in _METRICS.items():
         values = {number: get(kernel) for number, kernel in distinct.items()}
         if each.name in _ALWAYS or any(value is not None for value in values.values()):
-            found[each] = [values[number] for number in alike]
-    return found
+            columns[each] = [values[number] for number in alike]
+    return columns
 
 
 _ALWAYS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes", "barriers")
@@ -164,5 +164,5 @@ class Texts:
     def numbers(self, values: Sequence[Any], shown: Callable[[Any], str | None]) -> list[int | None]:
         """Number of each value's text, ``None`` without one; each distinct value is formatted once."""
         texts = {value: shown(value) for value in dict.fromkeys(values)}
-        found = {value: None if text is None else self.number(text) for value, text in texts.items()}
-        return [found[value] for value in values]
+        numbers = {value: None if text is None else self.number(text) for value, text in texts.items()}
+        return [numbers[value] for value in values]

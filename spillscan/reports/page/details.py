@@ -48,9 +48,9 @@ def spill_map(kernel: Kernel, marks: int = MARKS) -> dict[str, Any] | None:
         "evidence": local.evidence,
         "flow": local.flow,
         "totals": {
-            kind: [found.stores, found.loads, found.store_bytes, found.load_bytes]
+            kind: [accesses.stores, accesses.loads, accesses.store_bytes, accesses.load_bytes]
             for kind in kinds
-            if (found := local.of(kind)).accesses
+            if (accesses := local.of(kind)).accesses
         },
         "depths": [[depth, *(counts[kind] for kind in kinds)] for depth, counts in local.by_loop_depth.items()],
         **(lines := _lines(local)),
@@ -74,21 +74,21 @@ def _marks(stats: SassStats, slots: Sequence[spillmap.Slot], places: Sequence[st
     unit = max(_instruction_bytes(stats), -(-_strip_bytes(stats) // most))
     slot_of = spillmap.slot_numbers(slots[:LISTED])
     lines = {place: number for number, place in enumerate(places)}
-    found: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+    marks: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
     for access in stats.local.accesses:
         depth = "?" if access.depth is None else str(min(access.depth, _DEEPEST))
         about = slot_of.get((access.address, access.store), -1), lines.get(spillmap.where(access.source), -1)
-        found.setdefault((access.address // unit, letter(access), depth), []).append(about)
-    keys = sorted(found)
+        marks.setdefault((access.address // unit, letter(access), depth), []).append(about)
+    keys = sorted(marks)
     slot_and_line = [
-        [of.pop() if len(of := set(each)) == 1 else -1 for each in zip(*found[key], strict=True)] for key in keys
+        [of.pop() if len(of := set(each)) == 1 else -1 for each in zip(*marks[key], strict=True)] for key in keys
     ]
     return {
         "unit": unit,
         "at": [key[0] - before for key, before in zip(keys, [0, *(key[0] for key in keys)], strict=False)],
         "what": "".join(key[1] for key in keys),
         "depth": "".join(key[2] for key in keys),
-        "count": [len(found[key]) for key in keys],
+        "count": [len(marks[key]) for key in keys],
         "slot": [slot for slot, _ in slot_and_line],
         "line": [line for _, line in slot_and_line],
     }
@@ -135,7 +135,7 @@ def details(
             return -1
         return known(kernel.usage, kernel.key.arch, launches.launch_of(kernel))
 
-    found: list[list[Any]] = [[number_of(kernel)] for kernel in kernels]
+    entries: list[list[Any]] = [[number_of(kernel)] for kernel in kernels]
     room, drawn = MAP_BYTES, 0
     for number in dict.fromkeys((*first, *range(len(kernels)))):
         kernel = kernels[number]
@@ -143,11 +143,11 @@ def details(
             shown = spill_map(kernel, MARKS if drawn < FINE else MARKS // 4) if room > 0 else None
             room -= len(json.dumps(shown, separators=(",", ":"))) if shown else 0
             drawn += 1
-            found[number].append(shown or False)
+            entries[number].append(shown or False)
     earlier = {number: number_of(kernel) for number, kernel in (before or {}).items()}
     subjects = list(map(json.loads, texts.texts))
-    other = {at: old for at, old in earlier.items() if old not in {-1, found[at][0]} and "result" in subjects[old]}
-    return {"subjects": subjects, "details": found, "before": other}
+    other = {at: old for at, old in earlier.items() if old not in {-1, entries[at][0]} and "result" in subjects[old]}
+    return {"subjects": subjects, "details": entries, "before": other}
 
 
 LONGEST_REASON = 200
@@ -161,20 +161,20 @@ def subject(summary: Summary) -> dict[str, Any]:
     per SM that it allows, and whether it is a limiter. Without ``result`` the residency is unknown, and ``unknown``
     says why. ``assumed``: the launch is unknown, and the values are those of the block size that fills an SM best.
     """
-    found = summary.occupancy
+    result = summary.occupancy
     facts: dict[str, Any] = {"unknown": clip(summary.unknown, LONGEST_REASON), "notes": list(_notes(summary))}
     facts |= {name: summary.cells[name] for name in ("occupancy", "limiter")}
-    if found is not None:
+    if result is not None:
         facts |= {
-            "title": words.title(found.configuration.device),
-            "launch": words.inputs(found.configuration),
-            "result": words.result(found),
-            "share": whole(1000 * found.fraction, summary.at_most),
+            "title": words.title(result.configuration.device),
+            "launch": words.inputs(result.configuration),
+            "result": words.result(result),
+            "share": whole(1000 * result.fraction, summary.at_most),
             "assumed": summary.assumed,
             "mark": _mark(summary),
             "limits": [
-                [LABELS[name], "no limit" if blocks is None else f"{blocks:,}", name in found.limiters]
-                for name, blocks in found.limits.items()
+                [LABELS[name], "no limit" if blocks is None else f"{blocks:,}", name in result.limiters]
+                for name, blocks in result.limits.items()
             ],
         }
     return {key: value for key, value in facts.items() if value}
@@ -190,8 +190,8 @@ def _mark(summary: Summary) -> str:
 def _notes(summary: Summary) -> list[str]:
     """Caveats about the values."""
     notes = []
-    found, local = summary.occupancy, summary.local_memory
-    if found is not None and found.limit_barriers is not None and summary.barriers_assumed:
+    result, local = summary.occupancy, summary.local_memory
+    if result is not None and result.limit_barriers is not None and summary.barriers_assumed:
         notes.append("Barriers not reported: 1 assumed.")
     if local is not None and local.matters and local.total_bytes is not None:
         notes.append(words.footprint_line(local))

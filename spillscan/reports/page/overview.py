@@ -45,11 +45,11 @@ def _spilling(kernels: Sequence[Kernel]) -> dict[str, int]:
     }
 
 
-def issues(found: Sequence[Issue]) -> dict[str, Any]:
+def issues(every: Sequence[Issue]) -> dict[str, Any]:
     """The most severe issues, and the number of issues of each severity."""
-    ranked = sorted(found, key=lambda issue: -SEVERITIES.index(issue.severity))
+    ranked = sorted(every, key=lambda issue: -SEVERITIES.index(issue.severity))
     return {
-        "counts": by_severity(found),
+        "counts": by_severity(every),
         "shown": [
             {
                 "severity": issue.severity,
@@ -68,7 +68,7 @@ _LONGEST_SYMBOL = 400
 
 
 def findings(
-    found: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], str]
+    every: Sequence[Finding], index: Index, called: Names, place: Callable[[Finding], str]
 ) -> list[dict[str, Any]]:
     """All findings, most severe first; ``kernel`` is the kernel's index in the table, ``None`` if it has none."""
     return [
@@ -82,7 +82,7 @@ def findings(
             "kernel": index.get(id(finding.kernel)),
             **named(finding.kernel, called),
         }
-        for finding in found
+        for finding in every
     ]
 
 
@@ -96,9 +96,9 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
     Figures are (index in ``metrics``, before, after). ``library`` tells copies of a kernel apart; ``about`` describes a
     kernel that was added, removed or renamed.
     """
-    called, found = report.names, report.changes
+    called, listed = report.names, report.changes
     base = report.base.kernels if report.base is not None else ()
-    paired = sum(change.after is not None for change in (*found, *report.unsettled))
+    paired = sum(change.after is not None for change in (*listed, *report.unsettled))
     severities = {id(each.kernel): each.severity for each in reversed(report.open_findings)}  # the worst of each kernel
     metrics: dict[str, int] = {}
 
@@ -106,7 +106,7 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
         return [[metrics.setdefault(name, len(metrics)), before, after] for name, before, after in some]
 
     rows = []
-    for change in found:
+    for change in listed:
         kernel, before = change.kernel, change.before
         row: dict[str, Any] = {
             "state": change.state,
@@ -129,10 +129,10 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
     return {
         "metrics": [_metric(name) for name in metrics],
         "rows": rows,
-        "states": list(Counter(change.state for change in found).items()),
+        "states": list(Counter(change.state for change in listed).items()),
         "total": [
             _metric(each.name) | {name: getattr(each, name) for name in ("before", "after", "up", "down", "kept")}
-            for each in sorted(totals(base, found), key=lambda each: rank(each.name))
+            for each in sorted(totals(base, listed), key=lambda each: rank(each.name))
         ],
         "unsettled": len(report.unsettled),
         "equal": len(report.build.kernels) - paired,
