@@ -46,24 +46,24 @@ _METRICS: tuple[Metric, ...] = STORED
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
-        _column("canonical", str, "symbol, equal across checkouts and toolkits"),
-        _column("arch", str | None, "target, such as `sm_90a`"),
-        _column("symbol", str, "symbol as the tool printed it"),
+        _column("canonical", str, "symbol, the same in all checkouts and toolkits"),
+        _column("arch", str | None, "arch, such as `sm_90a`"),
+        _column("symbol", str, "symbol as printed"),
         _column("name", str, "full demangled name"),
-        _column("short_name", str, "base name"),
+        _column("short_name", str, "name without scopes and arguments"),
         _column("object", str, "object or source of the build step"),
         _column("source", str, "source file of the build step"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous` if output was interleaved"),
-        _column("final", bool | None, "false: relocatable code before the link"),
+        _column("final", bool | None, "false for relocatable code before the link"),
         *(_column(each.name, int | None, each.about) for each in _METRICS),
-        _column("compile_ms", float | None, "compile time as printed"),
-        _column("variant", str | None, "JSON: tuned configuration, or required block size"),
+        _column("compile_ms", float | None, "compile time in ms, as printed"),
+        _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
-        _column("kernel", str, "JSON: the record as in `scan -f json`"),
-        _column("unit_id", str, "unit of this row"),
-        _column("position", int, "index in its unit"),
-        _column("commit", str, "commit that wrote it"),
+        _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
+        _column("unit_id", str, "input of this row"),
+        _column("position", int, "index within the input"),
+        _column("commit", str, "audit that wrote the row"),
     ],
 )
 """One kernel; the rows of a file are ordered by ``canonical``."""
@@ -72,20 +72,20 @@ KernelRow: Any = msgspec.defstruct(
 class UnitRow(Struct):
     """One unit and its reading."""
 
-    unit_id: Annotated[str, Meta(description="hash of uri and content")]
+    unit_id: Annotated[str, Meta(description="hash of `uri` and content")]
     uri: Annotated[str, Meta(description="path or URL")]
-    content_hash: Annotated[str, Meta(description="hash of its bytes")]
-    size_bytes: Annotated[int | None, Meta(description="bytes as stored")]
-    failure: Annotated[str | None, Meta(description="reason it could not be read")]
-    store_tag: Annotated[str | None, Meta(description="object-store tag")]
+    content_hash: Annotated[str, Meta(description="hash of the content")]
+    size_bytes: Annotated[int | None, Meta(description="stored bytes")]
+    failure: Annotated[str | None, Meta(description="why reading failed")]
+    store_tag: Annotated[str | None, Meta(description="ETag in the object store")]
     kernels: Annotated[int | None, Meta(description="kernels and device functions")]
     inputs: Annotated[int | None, Meta(description="inputs read")]
     lines: Annotated[int | None, Meta(description="lines read")]
     bytes: Annotated[int | None, Meta(description="bytes read")]
-    recognised_lines: Annotated[int | None, Meta(description="lines that a grammar rule matches")]
-    unknown_lines: Annotated[int | None, Meta(description="lines that no rule matches")]
-    unknown_clauses: Annotated[int | None, Meta(description="clauses that no rule matches")]
-    commit: Annotated[str, Meta(description="commit that wrote it")]
+    recognised_lines: Annotated[int | None, Meta(description="lines understood")]
+    unknown_lines: Annotated[int | None, Meta(description="lines not understood")]
+    unknown_clauses: Annotated[int | None, Meta(description="clauses not understood")]
+    commit: Annotated[str, Meta(description="audit that wrote the row")]
 
 
 class IssueRow(Struct):
@@ -93,15 +93,15 @@ class IssueRow(Struct):
 
     code: Annotated[str, Meta(description="kind, such as `truncated`")]
     severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
-    message: Annotated[str, Meta(description="one line")]
+    message: Annotated[str, Meta(description="text")]
     input: Annotated[str | None, Meta(description="name of the input")]
     line: Annotated[int | None, Meta(description="line number")]
     format: Annotated[str | None, Meta(description="format of the input")]
-    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that it may hide")]
-    symbol: Annotated[str, Meta(description="its kernel; empty: the whole input")]
-    unit_id: Annotated[str, Meta(description="unit of this row")]
-    position: Annotated[int, Meta(description="index in its unit")]
-    commit: Annotated[str, Meta(description="commit that wrote it")]
+    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that may be missing")]
+    symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
+    unit_id: Annotated[str, Meta(description="input of this row")]
+    position: Annotated[int, Meta(description="index within the input")]
+    commit: Annotated[str, Meta(description="audit that wrote the row")]
 
 
 TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}
