@@ -199,12 +199,12 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 
 
 def place_text(finding: Finding, report: Report) -> str:
-    """Line of the source, else of the log or file, with the library of a package."""
+    """Line of the source, else of the log or file; in a package its library, after the name of the package."""
     if source := source_place(finding, report.tree):
         return source.text
     place, library = str(place_in_input(finding.origin, report.tree)), library_of(finding.kernel, str)
     inside = finding.origin is not None and library not in ("", finding.origin.input)
-    return f"{place}:{printable(library)}" if inside else place
+    return f"{basename(place)}:{printable(library)}" if inside else place
 
 
 def baseline_line(report: Report) -> Iterator[str]:

@@ -238,7 +238,7 @@ def test_copies_in_several_libraries_are_told_apart() -> None:
         report = report_of("check", kernels)
         return {place_text(each, report) for each in report.findings}
 
-    assert places("a.whl", "b.whl") == {"a.whl:k/libgemm.so", "b.whl:k/libgemm.so", "a.whl:k/libconv.so"}
+    assert places("dist/a.whl", "/tmp/b.whl") == {"a.whl:k/libgemm.so", "b.whl:k/libgemm.so", "a.whl:k/libconv.so"}
 
 
 @pytest.mark.parametrize("name", ["text", "markdown"])
