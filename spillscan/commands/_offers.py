@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from spillscan.advice.ranking import Ranked, spill_cost
 from spillscan.builds import RUN_FILE, record
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
-from spillscan.model import Finding, Kernel, Launch, Origin
+from spillscan.model import Build, Finding, Kernel, Launch, Origin
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
@@ -35,6 +36,8 @@ _HEIGHT = 4
 """Number of folders above an input to search for a run file."""
 _MOST_NEXT_STEPS = 3
 """Maximum number of families with next steps in a failing output."""
+_MOST_SIBLINGS = 8
+"""Maximum number of kernels of one unit whose source lines are followed."""
 
 
 class Invocation(NamedTuple):
@@ -247,6 +250,18 @@ def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
         if own & compiled:
             return path
     return next((file for file in files if file.endswith((".cu", ".ptx")) and _is_self_contained(file)), "")
+
+
+def source_in(build: Build, kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
+    """What to compile the kernel from; if it names no readable source, what a kernel of its unit in the build names."""
+    same = (each for each in build.kernels if each.key.unit and _unit_of(each) == _unit_of(kernel))
+    with_lines = (each for each in same if each.sass and each.sass.local.lines)
+    tried = chain([kernel], islice(with_lines, _MOST_SIBLINGS))
+    return next(filter(None, (source_of(each, run_files) for each in tried)), "")
+
+
+def _unit_of(kernel: Kernel) -> tuple[str, str]:
+    return kernel.origins[0].input if kernel.origins else "", kernel.key.unit
 
 
 def _logged(origin: Origin, own: Collection[str]) -> str:

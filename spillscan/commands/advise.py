@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = families[: _options.rows_of(arguments)]
     live = fetch.pressures_of(each.worst for each in shown)
     tree, run_files, invocation = tree_here(), _offers.run_files_near(inputs), _offers.Invocation.by(arguments, inputs)
-    sources = {id(each): _offers.source_of(each.worst, run_files) for each in shown}
+    sources = {id(each): _offers.source_in(build, each.worst, run_files) for each in shown}
     wanted = [(each.worst, sources[id(each)]) for each in shown]
     trials = _trying.trials_of(arguments, wanted, launches, policy, build)
     advised = []

@@ -236,7 +236,8 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     code = fetch.pressures_of(kernel for kernel in shown if sum(kernel.spills or ()))
 
     run_files = _offers.run_files_near(inputs) if vars(arguments)["try"] else {}
-    wanted = [(kernel, _offers.source_of(kernel, run_files)) for kernel in shown] if vars(arguments)["try"] else []
+    tried = shown if vars(arguments)["try"] else []
+    wanted = [(kernel, _offers.source_in(build, kernel, run_files)) for kernel in tried]
     trials = _trying.trials_of(arguments, wanted, policy, policy, build)
 
     def text(style: Style) -> Iterator[str]:

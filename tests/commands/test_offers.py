@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.builds import RUN_FILE
+from spillscan.commands._offers import source_in
+from spillscan.model.local import SourceLine
 from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, run, sized
 from tests.reporting import payload_of
@@ -169,3 +172,20 @@ def test_every_printed_command_runs_and_prints_something_new(printed: str, tmp_p
         again = PRINTED.findall(answer)
         assert command not in again, f"{command} prints itself"
         assert printed not in again
+
+
+def test_a_kernel_is_compiled_from_the_source_of_another_of_its_unit(tmp_path: Path) -> None:
+    """Only kernels with local memory have lines."""
+    build = scan(str(FIXTURES / "binary" / "lines-sm_80-13.5.cubin.zst"))
+    (tmp_path / "k.cu").touch()
+    lined = next(each for each in build.kernels if each.sass and each.sass.local.lines)
+    assert lined.sass is not None
+    place = SourceLine(file=str(tmp_path / "k.cu"), line=1)
+    accesses = tuple(replace(each, source=place) for each in lined.sass.local.accesses)
+    local = replace(lined.sass.local, accesses=accesses)
+    lined = replace(lined, source="", sass=replace(lined.sass, local=local))
+    plain = replace(lined, sass=None)
+    for unit, source in ((lined.key.unit or "k.o", str(tmp_path / "k.cu")), ("other.o", "")):
+        kernels = (replace(lined, key=replace(lined.key, unit=lined.key.unit or "k.o")), plain)
+        asked = replace(plain, key=replace(plain.key, unit=unit))
+        assert source_in(replace(build, kernels=kernels), asked, {}) == source
