@@ -43,7 +43,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     }.items():
         (project / f"{name}.cu").write_text(text)
     (project / "configure").write_text(
-        "cp bad.cu conftest.cu; nvcc -c conftest.cu; rm conftest.cu; touch config.status"
+        "for n in a bad; do cp $n.cu conftest.cu; nvcc -c conftest.cu -o conftest; done; rm conftest*; >config.status"
     )
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}")
@@ -76,6 +76,23 @@ def test_what_a_killed_run_left_is_in_the_account_of_the_next(project: Path, cap
     said = "outputs of unrecorded compiler calls: b.o\nspillscan: 1 compiler call; 2 outputs"
     assert said in capfd.readouterr().err
     assert os.listdir(project.parent / "cache" / "spillscan" / "runs") == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        ("", 0, "project\nspillscan: 1 compiler call; 1 output; spillscan-build.json\n"),
+        ("-o made.json", 0, "project\nspillscan: 1 compiler call; 1 output; made.json\n"),
+        ("-o ../far", 2, "spillscan: cannot write ../far: not a regular file; name another file: -o FILE\n"),
+        ("--also ../far", 0, "far/b.o\nspillscan: 1 compiler call; 2 outputs; spillscan-build.json\n"),
+        ("--also none", 2, "spillscan: --also none: no such folder; create it first\n"),
+    ],
+)
+def test_options(options: str, status: int, said: str, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (project.parent / "far").mkdir()
+    build = "nvcc -c a.cu -o a.o; ../cuda/bin/nvcc -c b.cu -o ../far/b.o"
+    assert main(["run", *options.split(), "--", "bash", "-c", build]) == status
+    assert capfd.readouterr().err.endswith(said)
 
 
 def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:

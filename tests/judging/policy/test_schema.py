@@ -105,6 +105,7 @@ def test_a_mistake_is_one_line_with_its_place(text: str, line: str) -> None:
 
 OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"texts": {"max_registers": "x"}}, "--set: max_registers: expected a whole number ≥ 0 or none, got 'x'"),
+    ({"texts": {"max_registers": "9" * 19}}, "--set: max_registers: expected a whole number ≥ 0 or none, got '99"),
     ({"texts": {"max_registers": "9" * 40}}, "--set: max_registers: expected a whole number ≥ 0 or none, got '99"),
     ({"texts": {"max_registers": "²"}}, "--set: max_registers: expected a whole number ≥ 0 or none, got '²'"),
     ({"texts": {"devices": "sm_90,H1000"}}, "--device: unknown device 'H1000'"),

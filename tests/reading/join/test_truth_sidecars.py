@@ -84,6 +84,17 @@ TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None
 ]
 
 
+def kernel_of(**facts: Any) -> Kernel:
+    sass = SassStats(instructions=1, code_bytes=16, opcodes=(("NOP", 1),), origin=Origin(input=f"{PLACE}.cubin"))
+    fields = {"key": KernelKey(symbol="k", arch="sm_90", unit=""), "role": "entry", "usage": Usage(), "sass": sass}
+    return Kernel(**fields | facts)
+
+
+def test_the_tile_is_the_first_setting() -> None:
+    (found,), _ = attach_sidecars([kernel_of()], [siblings(configuration=(("num_warps", "4"), ("tile", "16×8")))])
+    assert found.configuration == (("tile", "16×8"), ("num_warps", "4"))
+
+
 @pytest.mark.parametrize(("why", "kernel", "sidecars", "launch", "contradicted"), TABLE, ids=[row[0] for row in TABLE])
 def test_launches(
     why: str,
@@ -92,15 +103,7 @@ def test_launches(
     launch: tuple[int, int, int | None, int] | None,
     contradicted: int,
 ) -> None:
-    sass = SassStats(instructions=1, code_bytes=16, opcodes=(("NOP", 1),), origin=Origin(input=f"{PLACE}.cubin"))
-    fields: dict[str, Any] = {
-        "key": KernelKey(symbol="k", arch="sm_90", unit=""),
-        "role": "entry",
-        "usage": Usage(),
-        "sass": sass,
-    } | kernel
-    one = Kernel(**fields)
-    (found,), reported = attach_sidecars([one], sidecars)
+    (found,), reported = attach_sidecars([kernel_of(**kernel)], sidecars)
     got = found.launch and (
         found.launch.threads_per_block,
         found.launch.dynamic_shared_bytes,
