@@ -61,7 +61,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     tried = tuple(filter(is_check, seen))
     new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
 
-    rules = _watched_by(call.command[0] for call in seen)
+    rules = _watched_by(["nvcc", *(call.command[0] for call in seen)])
     folders = (folder for call in seen for folder in (call.folder, *call.folders))
     watched = rules.outermost([*start.tops, *filter(os.path.isdir, before.watched)], folders)
     changed = rules.changed(start.files, start.tops)

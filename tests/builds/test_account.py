@@ -105,6 +105,20 @@ def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
         assert file.read() == "said\n"
 
 
+def test_a_toolkit_in_the_project_has_no_outputs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    toolkit = (project.parent / "cuda").rename(project / "cuda")
+    monkeypatch.setenv("PATH", f"{toolkit / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    (toolkit / "include" / "device.a").write_bytes(b"\x50\xed\x55\xba\1\0\x10\0" + bytes(8))
+    for build, said in (
+        ("cp cuda/include/device.a cuda/include/new.a", "nothing was compiled; 0 outputs"),
+        ("nvcc -c a.cu -o a.o", "1 compiler call; 1 output"),
+    ):
+        assert main(["run", "--", "bash", "-c", build]) == 0
+        assert capfd.readouterr().err.endswith(f"{project}\nspillscan: {said}; {RUN_FILE}\n")
+
+
 def test_a_command_that_the_system_refuses_is_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "build").touch(mode=0o755)
     (project / "build").write_text("#!/nowhere/sh")

@@ -44,6 +44,7 @@ def test_no_pattern_takes_more_time_than_its_name_has_letters(pattern: str) -> N
 
 
 @example([("a::?b", "", "")], [("c::a::bb", None, "")])
+@example([("model::gemm<?>", "", "")], [(GEMM, None, "")])
 @given(
     st.lists(
         st.tuples(GLOBS.filter(bool), st.sampled_from(["", "sm_9*", "sm_80"]), st.sampled_from(["", "*.o"])), max_size=6
