@@ -19,7 +19,7 @@ _GLOB = frozenset("*?[]")
 
 
 def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) -> Iterator[str]:
-    """How to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
+    """Ways to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
     from spillscan.commands._baseline import DEFAULT_FILE
 
     if gate.from_base:

@@ -229,7 +229,7 @@ def _called(kernel: Kernel, names: Names) -> str:
 
 
 def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
-    """What to compile the kernel from: a command, a run file or a source; empty if unknown.
+    """Argument of ``sweep`` that compiles the kernel: a command, a run file or a source; empty if unknown.
 
     The command from the kernel's log that made it, else the run file with its source or object, else its source if that
     is readable and needs no options.
@@ -278,7 +278,7 @@ def _logged(origin: Origin, own: Collection[str]) -> str:
 def _compilations_in(path: str) -> tuple[tuple[int, str, str], ...]:
     """Commands of a log that compile one existing source: line, real path of the source, command.
 
-    Cached, since the kernels of one log ask in turn.
+    Cached, since it is called for each kernel of the log.
     """
     from spillscan.builds.compilation import parse, split
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from spillscan.output.files import shipped
 
 SITE = "https://spillscan.readthedocs.io/en/latest/"
-"""Where the documents are published; also in ``.ci/mkdocs.yml``."""
+"""URL where the documents are published; also in ``.ci/mkdocs.yml``."""
 
 _SECTION = re.compile(r"^## (?P<name>[a-z0-9-]+)\n\n\*\*(?P<title>.*?)\.\*\* (?P<rest>.*?)(?=^## |\Z)", re.M | re.S)
 _PART = re.compile(r"\n\n\*(?P<heading>[A-Z][^*.]*)\.\* ")

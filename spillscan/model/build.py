@@ -63,7 +63,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     advisories: tuple[Advisory, ...] = ()
     """Compiler messages that name this kernel, in the order printed."""
     origins: tuple[Origin, ...] = ()
-    """Where it was read; the first is the start of its record."""
+    """Places where it was read; the first is the start of its record."""
     compile_ms: float | None = None
     """Compile time as printed (ptxas 12.8 and later), or as traced by nvcc; different in every run.
 

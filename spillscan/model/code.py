@@ -234,7 +234,7 @@ class PortableCode(Struct, frozen=True, kw_only=True):
     unit: str = ""
     """Unit, like that of a kernel."""
     origin: Origin | None = None
-    """Where it was read."""
+    """Place where it was read."""
     version: str | None = None
     """ISA version of PTX: ``8.5``; ``None`` if unknown."""
 

@@ -53,7 +53,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     gpu: str | None = None
     """GPU that the footprint is for; ``None`` if there is none."""
     unknown: str = ""
-    """Why the blocks are not known on both sides, in one line; empty if they are."""
+    """Why the blocks of a side are unknown, in one line; empty if both are known."""
 
     @property
     def blocks(self) -> tuple[int, int] | None:
@@ -208,7 +208,7 @@ class Gap(Struct, frozen=True, kw_only=True):
     code: str
     """Kind of the gap, as declared by :data:`spillscan.model.gaps.KINDS`."""
     message: str
-    """What is unknown, and why, in one line."""
+    """Missing data and the reason, in one line."""
     hides: tuple[Hidden, ...]
     """Data that may be hidden."""
     origin: Origin | None = None

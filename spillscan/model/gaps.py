@@ -115,7 +115,7 @@ class Issue(Struct, frozen=True, kw_only=True, gc=False):
     severity: Severity = "warning"
     """``error`` if metrics are missing because of it, ``warning`` if they might be, ``note`` otherwise."""
     origin: Origin | None = None
-    """Where it was seen."""
+    """Place where it was seen."""
     hides: tuple[Hidden, ...] | None = None
     """Data that it may hide; ``None``: those of its kind."""
     symbol: str = ""

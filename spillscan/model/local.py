@@ -56,7 +56,7 @@ _MOST_LINES = 100
 def cost(size: int, depth: int | None) -> int:
     """Spill cost of ``size`` accessed bytes at loop depth ``depth``.
 
-    Bytes × 10 per loop, up to nine loops, as register allocators weigh spills (Muchnick, "Advanced Compiler Design and
+    Bytes × 10 per loop, up to nine loops, as in register allocators (Muchnick, "Advanced Compiler Design and
     Implementation", 16.3). An unknown depth counts as outside of loops.
     """
     factor: int = _PER_LEVEL ** min(depth or 0, _DEEPEST)

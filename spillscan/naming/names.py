@@ -309,7 +309,7 @@ def _stem(symbol: Key) -> str:
 @lru_cache(maxsize=1 << 12)
 def _last_name(text: str) -> tuple[str, int]:
     """The last of the plain names that a mangled name begins with, and where it ends. Instances of a template share
-    what stands before their arguments."""
+    the text before their arguments."""
     at, last = 3 if text.startswith("_ZN") else 2, ""
     while length := _LENGTH.match(text, at):
         at = length.end() + int(length[0])

@@ -40,7 +40,7 @@ _METRICS_TEXT = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+
 
 
 class ChangeRow(NamedTuple):
-    """One row about a changed kernel; its first row names it."""
+    """One row about a changed kernel; the first of its rows names the kernel."""
 
     name: str
     archs: str

@@ -30,7 +30,7 @@ class Unit(NamedTuple):
     folder: str = ""
     """Folder in which the command runs; empty: the current one."""
     object: str = ""
-    """What a recorded command wrote, relative to the current folder; else empty."""
+    """Output of a recorded command, relative to the current folder; else empty."""
 
     @property
     def is_ptx(self) -> bool:

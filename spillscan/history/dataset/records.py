@@ -36,8 +36,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Number of rows."""
     size_bytes: int = msgspec.field(name="bytes")
     """Size of the file."""
-    xxh3: str
-    """XXH3 of its bytes, 128 bits, hexadecimal."""
+    sha256: str
+    """SHA-256 of its bytes, hexadecimal."""
 
     def __post_init__(self) -> None:
         inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
@@ -174,7 +174,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
     """
     parts = {part.path: (each.label, part) for each in commits for part in each.parts}
     digests = store.local if digests is None else digests
-    recorded = {path: part.xxh3 if digests else "" for path, (_, part) in parts.items()}
+    recorded = {path: part.sha256 if digests else "" for path, (_, part) in parts.items()}
     state = store.state(recorded)
     damage = []
     for path, (label, part) in parts.items():
@@ -183,7 +183,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
             why = "is lost"
         elif now.size_bytes != part.size_bytes:
             why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
-        elif now.xxh3 != recorded[path]:
+        elif now.sha256 != recorded[path]:
             why = "its content differs from what was written"
         else:
             continue

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spillscan.history.dataset.store import Unit
 
-VERSION = 2
+VERSION = 3
 """Version of these tables; a dataset of another version is refused."""
 
 

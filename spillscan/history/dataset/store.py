@@ -96,7 +96,7 @@ class State(NamedTuple):
     """Current state of an object."""
 
     size_bytes: int
-    xxh3: str
+    sha256: str
     """Checksum; empty if not requested."""
 
 

@@ -116,10 +116,10 @@ def put_part(aim: Store, table: str, stem: str, rows: pyarrow.Table) -> Part:
         writer.write_table(rows, row_group_size=GROUP_ROWS)
         writer.add_key_value_metadata({"spillscan.schema_version": str(schema.VERSION), "spillscan.table": table})
     data = buffer.getvalue()
-    xxh3 = checksum(io.BytesIO(data))
-    path = f"{stem}-{xxh3[:8]}.parquet"
+    digits = checksum(io.BytesIO(data))
+    path = f"{stem}-{digits[:8]}.parquet"
     aim.put(path, data)
-    return Part(path=path, table=table, rows=rows.num_rows, size_bytes=len(data), xxh3=xxh3)
+    return Part(path=path, table=table, rows=rows.num_rows, size_bytes=len(data), sha256=digits)
 
 
 def _checked(meta: Mapping[str, str]) -> dict[str, str]:

@@ -148,7 +148,7 @@ def _accepted_last(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:
-    """``finding`` with its state, and in its message with what is recorded if it is worse."""
+    """``finding`` with its state; if it is worse than recorded, its message has the recorded values."""
     if finding.baseline_state is not None:
         return finding
     rule = recorded_as(finding.rule)
@@ -216,7 +216,7 @@ def _may_be_worse(undecided: Undecided, before: Kernel | None, policy: Policy) -
 
 
 def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
-    """Whether the finding is one side of a trade-off, and no limit that the policy sets."""
+    """Whether the finding is the spill of a trade-off, and the policy sets no spill limit for the kernel."""
     limited = MAX_BYTES.name in policy.settings_of(finding.kernel)
     return finding.rule == "spill" and id(finding.kernel) in traded and not limited
 

@@ -82,7 +82,7 @@ def _values(findings: Iterable[Finding], policy: Policy) -> tuple[Mapping[int, _
 
 
 def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int, policy: Policy) -> file.Copy:
-    """Record of ``kernel``; what the input does not report stays as ``known`` if there is one copy of it."""
+    """Record of ``kernel``; values that the input does not report are those of ``known``, if it has one copy."""
     metrics = metrics_of(kernel)
     if known is not None and len(known.copies) == number == 1:
         (copy,) = known.copies

@@ -134,7 +134,7 @@ def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
 
 
 def _moved_data(label: str, old: Sequence[str], new: Sequence[str]) -> str:
-    """``launch bounds 64 → 128``; digests and lists have only changed."""
+    """Text of a change of data, ``launch bounds 64 → 128``; for digests and lists, that they changed."""
     if len(old) > 1 or len(new) > 1 or old[0].startswith("#") or new[0].startswith("#"):
         return f"{label} changed"
     return f"{label} {old[0]} → {new[0]}"

@@ -45,7 +45,7 @@ class Acceptance(AcceptEntry, frozen=True, kw_only=True):
         return self.until is None or self.until >= today
 
     def covers(self, item: Finding | Gap) -> bool:
-        """Whether the entry is about ``item``: its kernel's names here, its canonical symbol, a gap's own names."""
+        """Whether the entry applies to ``item``: its kernel's names here, its canonical symbol, a gap's own names."""
         if isinstance(item, Finding):
             is_same, names = self.rule == item.rule, []
         else:

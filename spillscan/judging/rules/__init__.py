@@ -76,7 +76,7 @@ class Undecided(Struct, frozen=True, kw_only=True):
 
 
 class Violation(NamedTuple):
-    """Text and severity of a finding."""
+    """Text and severity of a finding, before it has a kernel and a fingerprint."""
 
     text: str
     """One line, with values."""

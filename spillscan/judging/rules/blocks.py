@@ -20,7 +20,7 @@ LOST = Rule("blocks-lost", "error", needs=_NEEDS)
 TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
-"""A kernel that this block does not let launch has no block size that does."""
+"""Smallest block: a kernel that cannot launch with it cannot launch with any."""
 _SET_LAUNCH = "set `launch: {threads_per_block: …}` in the policy, or --launch"
 
 
@@ -41,7 +41,7 @@ def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
 
 
 def _failing(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
-    """The known launch fails, or every launch does.
+    """Kernel that cannot launch: at its known launch, or at any.
 
     Launch bounds are the largest block size, not the launch: if only that size fails, it is a warning.
     """

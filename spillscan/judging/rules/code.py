@@ -39,7 +39,7 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Violation]:
-    """Both codes were compared (``diff --with code``), and differ."""
+    """Code that was compared (``diff --with code``) and differs."""
     if change.code == "differs":
         yield Violation(f"has different machine code: {change.code_reason}")
 
@@ -121,7 +121,7 @@ def _loops_unknown(change: Change, terms: Terms) -> str:
 
 
 def _arrays_unknown(change: Change, terms: Terms) -> str:
-    """Unknown if one side's code was not read, unless the newer code decides alone."""
+    """Why growth of arrays is unknown: the code of one side was not read, and the other does not decide alone."""
     if change.before is None or change.after is None:
         return ""
     before, after = change.before.sass, change.after.sass

@@ -73,7 +73,7 @@ def _loses(registers: tuple[int, int], device: str, most: int) -> tuple[bool, ..
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
-    """Registers are not reported, or reported before the link.
+    """Why growth is unknown: registers are not reported, or only before the link.
 
     Two disassemblies are not compared by registers, which they do not show, but by spills.
     """
@@ -137,7 +137,7 @@ def _roles_lost(change: Change, terms: Terms) -> Iterator[Violation]:
 
 
 def _roles_lost_unknown(change: Change, terms: Terms) -> str:
-    """Unknown if a kernel used ``setmaxnreg``, and its newer code was not read."""
+    """Why roles are unknown: the kernel used ``setmaxnreg``, and its newer code was not read."""
     if change.before is None or change.after is None or not _budgets(change.before):
         return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):

@@ -23,7 +23,7 @@ def _find(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
 
 
 def _unknown(kernel: Kernel, terms: Terms) -> str:
-    """Unknown if the input does not report or bound spills, as for a kernel that only the linker names."""
+    """Why spills are unknown: the input neither reports nor bounds them, as for a kernel that only nvlink names."""
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
@@ -71,7 +71,7 @@ def _grown(change: Change, terms: Terms) -> list[str]:
 
 
 def _unknown_change(change: Change, terms: Terms) -> str:
-    """Unknown if a build does not report spills, unless the other build decides alone.
+    """Why a change of spills is unknown: a build does not report them, and the other does not decide alone.
 
     Neither a head without spills nor the same code is a regression.
     """

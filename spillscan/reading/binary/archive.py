@@ -49,7 +49,7 @@ Entry = Content | Rest | DamageError
 
 
 def kind(window: Window) -> str | None:
-    """A key of :data:`spillscan.reading.inputs.formats.KINDS`; ``None`` for anything else."""
+    """Archive format of a window, a key of :data:`spillscan.reading.inputs.formats.KINDS`; ``None`` if it is none."""
     return formats.kind(window.copy(0, min(window.size, formats.ARCHIVE_HEAD_BYTES), "archive"))
 
 

@@ -77,7 +77,7 @@ _WRITTEN = re.compile(
     rb"|0[xX]50\W{1,8}0[xX][eE][dD]\W{1,8}0[xX]55\W{1,8}0[xX][bB][aA]\b"
     rb"|0[xX][0-9a-fA-F]{0,8}(?:464[cC]457[fF]|[bB][aA]55[eE][dD]50)(?![0-9a-fA-F])"
 )
-"""The beginning of a cubin or fat binary in base64, as hexadecimal digits, as bytes and as words of a C array."""
+"""Beginning of a cubin or fat binary in base64, as hexadecimal digits, and as bytes or words of a C array."""
 
 
 def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> Iterator[Item]:

@@ -308,7 +308,7 @@ class MemberReader:
     def _analyses(
         self, functions: Sequence[tuple[Function, Facts | DamageError]], cubin: Cubin
     ) -> dict[Facts, Analyzed]:
-        """Analyses of functions by what is known of them; only those that were not met before are new."""
+        """Analyses of functions by their facts; functions with facts seen before are not analyzed again."""
         analyses: dict[Facts, Analyzed] = {}
         fresh: dict[Facts, Function] = {}
         for function, facts in functions:

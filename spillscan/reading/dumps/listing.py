@@ -111,7 +111,7 @@ class DumpAccount(Struct):
     """Whether it contains NUL bytes, which no tool writes."""
 
     found: list[SassFunction | FunctionUsage | Issue] = field(default_factory=list)
-    """What was read and not yet returned, in input order."""
+    """Records read and not yet returned, in input order."""
 
     def origin(self, line: int | None = None) -> Origin:
         """Location in the input."""

@@ -12,7 +12,7 @@ from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
 from spillscan.reading.dumps.listing import BEFORE_ALL, DumpReader, decode, known
 
-_RULES = ("figures", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
+_RULES = ("resources", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
 
 
 _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
@@ -41,8 +41,8 @@ class ResourceUsage(DumpReader):
         account = self.account
         line = text.rstrip(b"\r\n") if self._titled else _indented(text)
         rule, values = known(line, self.form, _RULES)
-        if rule == "figures":
-            self._figures(values[0])
+        if rule == "resources":
+            self._resources(values[0])
             if not self._symbol:
                 message = f"a record has no kernel name: '{decode(line.strip())}'"
                 account.report("unnamed-kernel", message, account.lines, "error")
@@ -78,16 +78,16 @@ class ResourceUsage(DumpReader):
         self.account.found += map(_without_reserve, self._listed) if linked else self._listed
         self._listed.clear()
 
-    def _figures(self, text: bytes) -> None:
+    def _resources(self, text: bytes) -> None:
         """Read the values of a function."""
         account = self.account
         account.functions += 1
         self._listed.append(self._function(text))
-        figures = [grammar.line("figure", self.form).fullmatch(word) for word in text.split()]
-        names = [match["name"] + (match["bank"] or b"") for match in figures if match]
-        unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in figures)
+        resources = [grammar.line("resource", self.form).fullmatch(word) for word in text.split()]
+        names = [match["name"] + (match["bank"] or b"") for match in resources if match]
+        unknown = any(match and (match["name"] == _BANKED) != bool(match["bank"]) for match in resources)
         lacking = self._titled and not _ALWAYS.issubset(names)
-        if None in figures or len(names) > len({*names}) or lacking or unknown:
+        if None in resources or len(names) > len({*names}) or lacking or unknown:
             account.damaged(f"the values of {self._symbol} are damaged", account.lines, self._symbol)
 
     def _function(self, text: bytes) -> FunctionUsage:
@@ -95,7 +95,7 @@ class ResourceUsage(DumpReader):
         member, pasted = self._member, not self._titled
         values: dict[str, int | None] = {}
         banks: list[tuple[int, int]] = []
-        for match in grammar.line("figure", self.form).finditer(text):
+        for match in grammar.line("resource", self.form).finditer(text):
             amount = int(match["amount"]) if match["amount"].isdigit() else None
             if match["bank"] and amount is not None:
                 banks.append((int(match["bank"][1:-1]), amount))

@@ -86,7 +86,7 @@ of a file."""
 
 
 def kind(head: bytes) -> str | None:
-    """Which of :data:`KINDS` a file that begins with ``head`` is; ``None`` for anything else."""
+    """Archive format of a file that begins with ``head``, a key of :data:`KINDS`; ``None`` if it is none."""
     archive = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
     return "tar" if archive is None and is_tar(head) else archive
 

@@ -74,7 +74,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
 
 
 def _instead_of(given: str) -> str:
-    """What to give instead of a path that does not exist."""
+    """Hint for a path that does not exist: an input to give instead."""
     if _REQUIREMENT.fullmatch(given):
         return f"download the wheel first: pip download --no-deps {given}"
     folder, _, label = given.rpartition("@")

@@ -63,7 +63,7 @@ def finish(report: Report, issues: IssueLog, notes: Notes, linker: LinkLines, en
 
 
 def _settle_doubts(report: Report, issues: IssueLog) -> None:
-    """Decide the doubts about each kernel at the end of the log."""
+    """Settle doubts about each kernel at the end of the log: a kernel with one is ambiguous."""
     _note_clauses(report)
     one_writer = not (report.overlapped and issues.complete)
     for each in report.pending:

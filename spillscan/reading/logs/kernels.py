@@ -136,7 +136,7 @@ class PendingKernel(Struct, eq=False):
     noted: bool = False
     """Whether advisories name it."""
     crossed: bool = False
-    """Whether properties of a function stand between the stack and registers lines of another kernel: its own or, if it
+    """Whether properties of a function are between the stack and registers lines of another kernel: its own or, if it
     is a function, these."""
 
     @property

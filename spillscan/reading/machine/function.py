@@ -104,7 +104,7 @@ def role_by(opcodes: Collection[str]) -> Role:
 
 
 def instruction_bytes(arch: str | None, last_address: int) -> int:
-    """Bytes per instruction: two words from Volta on, one before; without an arch, judged by the last address."""
+    """Bytes per instruction: two words from Volta on, one before; without an arch, inferred from the last address."""
     number = "".join(filter(str.isdigit, arch or ""))
     wide = int(number) >= FIRST_WIDE_ARCH if number else last_address % (2 * WORD) == 0
     return 2 * WORD if wide else WORD

@@ -73,7 +73,7 @@ def _curve(kernel: Kernel, pressure: Pressure) -> dict[str, Any]:
         "at": peak.address,
         "at_least": peak.at_least,
         "allocated": kernel.usage.registers,
-        "held": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
+        "allocation": spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else "",
         "limit": kernel.sass.register_limit if kernel.sass and kernel.sass.register_limit != MOST_REGISTERS else None,
         "demand": None if kernel.caller else pressure.demand(local),
         **({"within": symbols.demangle(kernel.caller)} if kernel.caller else {}),

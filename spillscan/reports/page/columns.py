@@ -63,7 +63,7 @@ def columns(kernels: Sequence[Kernel], called: Names) -> dict[str, Any]:
         "caller": callers.numbers([each.caller for each in kernels], lambda key: key and called.of(key)),
         "flags": [_flags(kernel) for kernel in kernels],
         **{each.name: values for each, values in shown.items()},
-        "figures": [{"key": each.name, "label": each.label, "unit": each.unit, "about": each.about} for each in shown],
+        "metrics": [{"key": each.name, "label": each.label, "unit": each.unit, "about": each.about} for each in shown],
         "names": [called.of(key) for key in keys],
         "family": families.numbers([called.base(key) for key in keys], shortened),
         "namespace": namespaces.numbers([namespace(name) for name in full], shortened),

@@ -93,7 +93,7 @@ def named(kernel: Kernel, called: Names) -> dict[str, Any]:
 
 def changes(report: Report, index: Index) -> dict[str, Any]:
     """All changes of a report.
-    Figures are (index in ``metrics``, before, after). ``library`` tells copies of a kernel apart; ``about`` describes a
+    Deltas are (index in ``metrics``, before, after). ``library`` tells copies of a kernel apart; ``about`` describes a
     kernel that was added, removed or renamed.
     """
     called, listed = report.names, report.changes
@@ -113,7 +113,7 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
             "severity": severities.get(id(kernel)),
             "kernel": index.get(id(kernel)),
             **named(kernel, called),
-            "figures": deltas(filter(worth_showing, change.metrics)),
+            "deltas": deltas(filter(worth_showing, change.metrics)),
             "unknown": deltas(change.unknown),
             "appeared": change.appeared,
             "library": clip(report.copies.get(id(kernel), ""), LONGEST_UNIT),

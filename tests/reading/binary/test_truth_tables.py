@@ -13,10 +13,17 @@ from msgspec import structs
 
 from spillscan.model import LaunchBounds, Usage
 from spillscan.model.code import SassFunction, SassStats
-from spillscan.reading.binary.attributes import FRAME_SIZE, MIN_STACK_SIZE, REGCOUNT, FunctionInfo, of_function
+from spillscan.reading.binary.attributes import (
+    FRAME_SIZE,
+    MIN_STACK_SIZE,
+    REGCOUNT,
+    FunctionInfo,
+    barriers_of,
+    of_function,
+)
 from spillscan.reading.binary.cubin import Cubin, Function
 from spillscan.reading.binary.fatbin import CUBIN, Entry
-from spillscan.reading.binary.function_records import _barriers, bounds_of, spills_of
+from spillscan.reading.binary.function_records import bounds_of, spills_of
 from spillscan.reading.binary.images import Image, Place
 from spillscan.reading.binary.records import KernelIndex
 from spillscan.reading.binary.symbols import Sections
@@ -200,7 +207,7 @@ BARRIERS = [
 def test_barriers(of_section: int | None, of_attribute: int | None, expected: int, why: str) -> None:
     taken = structs.replace(NONE_TAKEN, barriers=of_section)
     info = FunctionInfo(barriers=of_attribute)
-    assert _barriers(taken, info) == expected, why
+    assert barriers_of(taken, info) == expected, why
 
 
 BOUNDS = [

@@ -123,9 +123,9 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site
     source, code = (tab.page.get_by_label(each, exact=True) for each in ("Source lines", "Machine code"))
     until(tab.page, "document.querySelectorAll('.sidebyside .chosen').length === 2")
     assert tab.text(".sidebyside .chosen") == "36 81% 30 19/21 int line_36; // <b>&amp;"
-    assert "19 spill stores and 21 reloads to loop depth 1, at most 30 registers live" in tab.text(".said")
+    assert "19 spill stores and 21 reloads to loop depth 1, at most 30 registers live" in tab.text(".status")
     relief = "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: at most 44 registers fewer"
-    assert relief in tab.text(".said"), "what advise says of the line"
+    assert relief in tab.text(".status"), "what advise says of the line"
     kin = code.locator(".row.kin .cell-code").all_text_contents()
     assert any(text.startswith("LDL") for text in kin), "the heaviest line is shown at its spills"
     code.locator(".row", has_text="0x08c0").click()
@@ -137,7 +137,7 @@ def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site
     for key in ("ArrowDown", "Enter"):
         tab.page.keyboard.press(key)
     assert tab.page.url.endswith("?line=sass.cu%3A37")
-    assert tab.text(".said").startswith("sass.cu:37: ")
+    assert tab.text(".status").startswith("sass.cu:37: ")
     tab.page.locator(".slots summary").click()
     tab.page.locator(".slots button").first.click()
     assert re.search(r"\?open=slots&at=0x[0-9a-f]{4}$", tab.page.url)

@@ -537,7 +537,7 @@ def test_bytes_read_as_in_text(tmp_path: Path, browse: Open) -> None:
     groups = tuple(SizeGroup(f"n{count}", count, count) for count in counts)
     path = tmp_path / "sizes.html"
     path.write_text("".join(size_page(SizeGroup("all", sum(counts), sum(counts), groups=groups), "sizes")))
-    assert browse(path).texts(".weights tbody td:nth-child(2)") == list(map(size, counts))
+    assert browse(path).texts(".sizes tbody td:nth-child(2)") == list(map(size, counts))
 
 
 def test_cells_are_those_of_json_and_of_text(

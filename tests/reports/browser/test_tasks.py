@@ -79,11 +79,11 @@ def press(tab: Tab, name: str) -> None:
 
 @pytest.mark.parametrize(("task", "name", "way", "seen"), sized(TASKS[1::4], TASKS))
 def test_a_task_takes_three_clicks(
-    task: str, name: str, step: tuple[str, ...], seen: str, site: Site, browse: Open
+    task: str, name: str, way: tuple[str, ...], seen: str, site: Site, browse: Open
 ) -> None:
-    assert len(step) <= MOST_CLICKS
-    for choose in (click, press) if step else (click,):
+    assert len(way) <= MOST_CLICKS
+    for choose in (click, press) if way else (click,):
         tab = browse(site[name], viewport=SCREEN)
-        for each in step:
+        for each in way:
             choose(tab, each)
         until(tab.page, IN_SIGHT, seen)

@@ -12,7 +12,7 @@
     const state = filters.state("changes", GROUPS, "family", { q: "", state: "", severity: "", arch: "", family: "", file: "", object: "" });
     const rows = alike(changes.rows);
     // The largest value of each metric, so that its bars share one scale.
-    const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.figures, ...row.unknown]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
+    const scale = changes.metrics.map((_, at) => changes.rows.flatMap((row) => [...row.deltas, ...row.unknown]).reduce((most, [metric, before, after]) => (metric === at ? Math.max(most, before || 0, after || 0) : most), 1));
     const orders = changes.metrics.flatMap(({ label }) => [[`-${label}`, `${label}: grew most`], [label, `${label}: shrank most`]]);
     const groups = GROUPS.filter(([name]) => name === state.by || new Set(changes.rows.map((row) => of(name, row))).size > 1);
     const list = h("div", {});
@@ -36,7 +36,7 @@
 
   // A kernel that changed in the same way on several archs is one row.
   function alike(rows) {
-    const key = (row) => JSON.stringify([row.name, row.state, row.severity, row.figures, row.unknown, row.about, row.symbols, row.appeared, of("object", row)]);
+    const key = (row) => JSON.stringify([row.name, row.state, row.severity, row.deltas, row.unknown, row.about, row.symbols, row.appeared, of("object", row)]);
     return filters.grouped(rows, key).map(([, archs]) => ({ ...archs[0], archs }));
   }
 
@@ -44,18 +44,18 @@
     if (sort === "name") return [...rows].sort((a, b) => filters.collator.compare(a.name, b.name));
     const at = metrics.findIndex(({ label }) => label === sort.replace(/^-/, ""));
     if (!sort || at < 0) return rows;
-    const delta = ({ figures }) => figures.reduce((sum, [metric, before, after]) => (metric === at ? (sort.startsWith("-") ? 1 : -1) * (after - before) : sum), 0);
+    const delta = ({ deltas }) => deltas.reduce((sum, [metric, before, after]) => (metric === at ? (sort.startsWith("-") ? 1 : -1) * (after - before) : sum), 0);
     return rows.filter((row) => delta(row) > 0).sort((a, b) => delta(b) - delta(a));
   }
 
   function headline({ changes, verdict }) {
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
-    const said = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
+    const headline = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
     const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} not fully reported by one build`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
-    return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.join(" · ")));
+    return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.join(" · ")));
   }
 
   // Fewer registers alone are no improvement: spills may have replaced them.
@@ -71,7 +71,7 @@
   // improved: what disappeared with a kernel is no improvement.
   function totals({ total }) {
     const shown = total.filter(({ main, unit, up, down }) => main && (unit || up + down));
-    return shown.length ? h("dl", { class: "figures totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
+    return shown.length ? h("dl", { class: "metrics totals" }, shown.map(({ label, unit, before, after, up, down, kept }) => {
       const delta = after - before, moves = moved(up, down);
       const kernels = moves ? `${moves} ${up + down === 1 ? "kernel" : "kernels"}` : delta < 0 ? "of removed kernels" : "of new kernels";
       const [text, its] = amount(Math.abs(delta), unit);
@@ -92,7 +92,7 @@
   function opening(payload, rows, open, scale, by) {
     const kernels = rows.flatMap(({ archs }) => archs);
     const moves = payload.changes.metrics.map((metric, at) => {
-      const deltas = kernels.flatMap(({ figures }) => figures.filter(([each]) => each === at).map(([, before, after]) => after - before));
+      const deltas = kernels.flatMap(({ deltas }) => deltas.filter(([each]) => each === at).map(([, before, after]) => after - before));
       return { metric, up: deltas.filter((delta) => delta > 0).length, down: deltas.filter((delta) => delta < 0).length, most: deltas.reduce((most, delta) => (Math.abs(delta) > Math.abs(most) ? delta : most), 0) };
     }).filter(({ up, down }) => up + down);
     const label = of(by, rows[0]);
@@ -106,18 +106,18 @@
   function change(payload, row, open, scale, by, within = "") {
     const { metrics } = payload.changes;
     const archs = row.archs.map(({ arch, kernel }, at) => [at ? ", " : "", at ? store.anchor(kernel, arch || "arch unknown") : arch || "arch unknown"]);
-    const figures = [...row.figures, ...row.unknown];
-    const rest = figures.filter(([at]) => !metrics[at].main);
+    const deltas = [...row.deltas, ...row.unknown];
+    const rest = deltas.filter(([at]) => !metrics[at].main);
     const pairs = (some) => some.map(([at, before, after]) => pair(metrics[at], before, after, scale[at]));
     return h("li", {},
       h("div", { class: "who" }, h("p", {}, h("b", {}, store.anchor(row.kernel, within ? filters.under(row.name, within) : row.name)), " ", h("span", { class: "quiet" }, archs, row.library ? ` in ${row.library}` : null)),
         row.state === "renamed" ? renamed(row) : row.state !== "changed" ? h("p", { class: "quiet" }, row.state) : null),
       h("div", { class: "what" },
         row.state === "added" || row.state === "removed" ? h("p", { class: "quiet" }, row.about) : null,
-        rest.length < figures.length ? pairs(figures.filter(([at]) => metrics[at].main)) : null,
-        rest.length === figures.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
+        rest.length < deltas.length ? pairs(deltas.filter(([at]) => metrics[at].main)) : null,
+        rest.length === deltas.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
         row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
-        row.state === "renamed" && !figures.length ? h("p", { class: "quiet" }, "same figures") : null,
+        row.state === "renamed" && !deltas.length ? h("p", { class: "quiet" }, "same figures") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 

@@ -44,8 +44,8 @@ const chart = (() => {
   // floor, width}) draws in it. Further properties are attributes.
   function axes(width, { height, label, across, up, parts, top = 14, right = 10, left: fixed, role = "img", ...attributes }) {
     const marks = up ? up.ticks || ticks(up.most, up.wanted || 4) : [];
-    const said = marks.map((up && up.text) || number);
-    const low = fixed ?? 14 + 7.2 * Math.max(1, ...said.map(({ length }) => length));
+    const labels = marks.map((up && up.text) || number);
+    const low = fixed ?? 14 + 7.2 * Math.max(1, ...labels.map(({ length }) => length));
     const high = width - right, floor = height - (across.name ? 42 : 27);
     const x = across.place ? (value) => low + (high - low) * across.place(value) : (value) => low + ((high - low) * value) / Math.max(across.most, 1e-9);
     const y = (value) => top + (floor - top) * (1 - value / marks.at(-1));
@@ -53,7 +53,7 @@ const chart = (() => {
     const inside = parts({ x, y, write, low, high, top, floor, width });
     return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role, "aria-label": label, ...attributes },
       marks.map((value, at) => [svg("line", { x1: low, x2: high, y1: y(value), y2: y(value), class: value ? "grid-line" : "axis" }),
-        svg("text", { class: "tick", x: low - 7, y: y(value) + 4, "text-anchor": "end" }, said[at])]),
+        svg("text", { class: "tick", x: low - 7, y: y(value) + 4, "text-anchor": "end" }, labels[at])]),
       [...across.ticks].reverse().map((value) => write(x(value), floor + 18, String((across.text || number)(value)), { class: "tick" })),
       up && up.name ? svg("text", { x: low, y: 11 }, up.name) : null,
       across.name ? svg("text", { class: "axis-name", x: (low + high) / 2, y: height - 5, "text-anchor": "middle" }, across.name) : null,

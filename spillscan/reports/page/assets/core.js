@@ -98,7 +98,7 @@ const spillscan = (() => {
 
   // Whether the part of a view with this name is open; `usual` if the address does not name it.
   const opened = (name, usual = false) => route.params.getAll(usual ? "shut" : "open").includes(name) !== usual;
-  function turn(name, open, usual = false) {
+  function toggle(name, open, usual = false) {
     const list = usual ? "shut" : "open", others = route.params.getAll(list).filter((each) => each !== name);
     if (opened(name, usual) !== open) remember({ [list]: open === usual ? others : [...others, name] }, { [list]: "" });
   }
@@ -107,7 +107,7 @@ const spillscan = (() => {
   function fold(name, kind, summary, fill, usual = false) {
     const details = h("details", { class: kind, open: opened(name, usual), ontoggle: () => {
       if (!details.isConnected) return;
-      turn(name, details.open, usual);
+      toggle(name, details.open, usual);
       make();
     } }, h("summary", {}, summary));
     const make = () => { if (details.open && details.children.length < 2) add(details, fill()); };
@@ -169,7 +169,7 @@ const spillscan = (() => {
     show(true);
   }
 
-  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, marked, remember, opened, turn, fold, view, say, title, start, unknown,
+  return { payload, h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, link, marked, remember, opened, toggle, fold, view, say, title, start, unknown,
     get route() { return route; } };
 })();
 const { h, svg, add, fill, number, bytes, amount, delta, count, percent, hex, printable, marked, link, fold } = spillscan;

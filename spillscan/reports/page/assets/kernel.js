@@ -17,8 +17,8 @@ spillscan.view("kernel", (payload, id, box) => {
   if (map !== undefined && !spills) add(box, local());
 
   function heading() {
-    const shown = columns.figures.filter(({ key }) => columns[key][i] || ["registers", ...store.SPILLS].includes(key));
-    const figures = shown.map(({ key, label, unit }) => {
+    const shown = columns.metrics.filter(({ key }) => columns[key][i] || ["registers", ...store.SPILLS].includes(key));
+    const metrics = shown.map(({ key, label, unit }) => {
       const [text, its] = amount(columns[key][i], unit);
       return [key === "shared_bytes" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, store.SPILLS.includes(key) && columns[key][i] ? "bad" : ""];
     });
@@ -28,7 +28,7 @@ spillscan.view("kernel", (payload, id, box) => {
     return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),
       h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, arch || "")),
       notes.length ? h("p", { class: "quiet" }, notes.join(" · ")) : null,
-      h("dl", { class: "figures" }, [...figures, ["occupancy", store.occupancy(i) || "–"], ["limited by", store.limiter(i) || "–"]].map(([label, value, unit, kind]) =>
+      h("dl", { class: "metrics" }, [...metrics, ["occupancy", store.occupancy(i) || "–"], ["limited by", store.limiter(i) || "–"]].map(([label, value, unit, kind]) =>
         h("div", {}, h("dt", {}, label), h("dd", { class: kind }, value, unit ? h("small", {}, ` ${unit}`) : null))))
     ];
   }

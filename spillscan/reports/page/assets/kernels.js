@@ -8,13 +8,13 @@
   const MAIN = ["name", "arch", "registers", ...store.SPILLS, "occupancy"]; // of which nothing is left out
   const USUAL = [...MAIN, "stack_bytes", "shared_bytes", "limiter", "object"]; // the others can be asked for
   const EQUAL = 4; // from this many rows on, columns with one value are noted
-  const figure = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
+  const metric = (key, label, title, text = (i) => number(columns[key][i])) => ({ key, label, title, num: true, value: (i) => columns[key][i], text });
   const words = (key, label, value, texts) => ({ key, label, value, texts, text: (i) => value(i) || "–" });
   const ALL = [
     words("name", "kernel", store.name),
     words("arch", "arch", store.arch, columns.arches),
-    ...columns.figures.map(({ key, label, about }) => figure(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
-    figure("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size unknown", (i) => store.occupancy(i) || "–"),
+    ...columns.metrics.map(({ key, label, about }) => metric(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
+    metric("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size unknown", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, store.limiters),
     ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", spill_store_bytes: "st", spill_load_bytes: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));
@@ -139,25 +139,25 @@
       arrange(true);
     }
 
-    function arrange(anew) {
+    function arrange(reset) {
       const groups = state.by === "none" ? [] : filters.grouped(shown, filters.of[state.by]);
       items = state.by === "none" ? shown : (state.sort ? groups : filters.heaviest(groups)).flatMap((group) => [group, ...(spillscan.opened(name(group[0])) ? group[1] : [])]);
-      rows.show(items, state.sort, state.by !== "none", anew);
+      rows.show(items, state.sort, state.by !== "none", reset);
     }
 
     function toggle([label]) {
-      spillscan.turn(name(label), !spillscan.opened(name(label)));
+      spillscan.toggle(name(label), !spillscan.opened(name(label)));
       arrange(false);
     }
 
     // The row of a group: how many of its kernels spill and how much, and the metrics of the first.
     function heading([label, kernels]) {
       const spilling = kernels.filter(store.spilled);
-      const said = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
+      const summary = spilling.length && kernels.length === 1 ? `spills, ${bytes(store.spilled(kernels[0]))}` : spilling.length ? `${number(spilling.length)} of ${number(kernels.length)} ${spilling.length === 1 ? "spills" : "spill"}, ${bytes(filters.summed(spilling.map(store.spilled)))}` : count(kernels.length, "kernel");
       const expanded = spillscan.opened(name(label));
       const several = ({ key }) => (key === "arch" || key === "object" ? new Set(kernels.map(filters.of[key])).size : 1);
       return { kind: "group", level: 1, expanded, cells: visible.map((column) => (
-        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "unknown"), " ", h("span", { class: "quiet" }, said)]]
+        column.key === "name" ? [[h("b", { class: expanded ? "fold open" : "fold" }, label || "unknown"), " ", h("span", { class: "quiet" }, summary)]]
           : several(column) > 1 ? [h("bdi", { class: "quiet" }, count(several(column), column.key))] : cell(column, kernels[0]))) };
     }
 

@@ -9,10 +9,10 @@
 
   spillscan.view("overview", (payload, id, box) => {
     const all = payload.overview;
-    const said = store.columns.occupancy.some((share) => share !== null);
+    const known = store.columns.occupancy.some((share) => share !== null);
     const drawn = all.kernels.count > 1;
     add(box, headline(all), all.kernels.count ? worst(all) : null, first.section(payload), payload.findings ? findings(payload) : null,
-      said ? drawn && h("div", { class: "grid pictures" }, limits(), scatter()) : all.kernels.count ? silent(all) : null,
+      known ? drawn && h("div", { class: "grid pictures" }, limits(), scatter()) : all.kernels.count ? silent(all) : null,
       drawn && areas(), understood(all, payload.verdict));
   });
 
@@ -21,7 +21,7 @@
     const ambiguous = flagged(store.AMBIGUOUS), open = flagged(store.NOT_FINAL);
     const spill = (some, all, noun) => [h("b", { class: "bad" }, number(some)), ` of ${count(all, noun)} ${some === 1 ? "spills" : "spill"}`];
     const called = !spilling && !silent && functions.spilling; // a kernel spills when it calls one
-    const said = !total ? "The input contains no kernel"
+    const headline = !total ? "The input contains no kernel"
       : spilling ? spill(spilling, total, "kernel") : called ? spill(functions.spilling, functions.count, "device function")
       : silent === total ? `Spills unknown for ${count(total, "kernel")}`
       : silent ? "No kernel is known to spill" : `None of ${count(total, "kernel")} spills`;
@@ -30,7 +30,7 @@
       called ? `no kernel of ${number(total)} spills itself` : functions.count ? count(functions.count, "device function") + (functions.spilling ? `, ${number(functions.spilling)} with spills` : "") : "",
       ambiguous ? `${number(ambiguous)} ambiguous` : "",
       open ? `registers of ${count(open, "kernel")} are final only after the link (*)` : ""];
-    return h("header", { class: "headline" }, h("h1", {}, said), h("p", {}, parts.filter(Boolean).join(" · ")));
+    return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.filter(Boolean).join(" · ")));
   }
 
   function findings({ verdict, findings: found }) {
@@ -83,7 +83,7 @@
 
   const across = { most: 256, ticks: [0, 32, 64, 96, 128, 160, 192, 224, 256], name: "registers per thread" };
   const within = (step, at) => `${at * step + 1}-${(at + 1) * step}`;
-  const said = (n, spill) => `${count(n, "kernel")}${spill ? `, of which ${number(spill)} ${spill === 1 ? "spills" : "spill"}` : ""}`;
+  const summary = (n, spill) => `${count(n, "kernel")}${spill ? `, of which ${number(spill)} ${spill === 1 ? "spills" : "spill"}` : ""}`;
 
   // One disc per register step and occupancy; its area is the number of kernels, and it links to them.
   function scatter() {
@@ -97,7 +97,7 @@
     const { node } = chart.drawn((width) => chart.axes(width, { height: 254, role: "group", label: "Registers per thread against occupancy; each dot links to its kernels",
       across, up: { ticks: [0, 250, 500, 750, 1000], text: (share) => `${share / 10}%` },
       parts: ({ x, y }) => discs.map(([i, n, spill]) => svg("a", { href: link("table", "", { registers: within(STEP, step(i)) }) },
-        svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${said(n, spill)}`),
+        svg("title", {}, `${within(STEP, step(i)).replace("-", " to ")} registers, occupancy ${store.occupancy(i)}: ${summary(n, spill)}`),
         svg("circle", { cx: x((step(i) + .5) * STEP), cy: y(occupancy[i]), r: Math.max(2.5, 14 * Math.sqrt(n / discs[0][1])), class: `fill-${spill ? "spill" : "registers"} disc` }))) }));
     return section("scatter", "Occupancy by registers", keys(["registers", "no spills"], ["spill", "spills"]), node);
   }

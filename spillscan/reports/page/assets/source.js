@@ -7,7 +7,7 @@ const source = (() => {
   const keyOf = ([file, line]) => `${file}:${line}`;
 
   // Source lines with their sums: {file, line, text, share, rows, live, stores, loads, depth}, by key.
-  function gathered({ files, places, place, live, kind, depth }) {
+  function linesOf({ files, places, place, live, kind, depth }) {
     const lines = new Map(files.flatMap(([, own], file) => own.map(([line, share, text]) => [keyOf([file, line]), { file, line, share, text, rows: [], live: 0, stores: 0, loads: 0, depth: 0 }])));
     place.forEach((at, row) => places[at].forEach((one) => {
       const line = lines.get(keyOf(one));
@@ -21,15 +21,15 @@ const source = (() => {
   }
 
   function draw(code, advice = {}) {
-    const lines = gathered(code);
+    const lines = linesOf(code);
     const { params } = spillscan.route;
     const inner = (row) => (code.places[code.place[row]][0] ? keyOf(code.places[code.place[row]][0]) : null);
     const tints = new Map([...lines].filter(([, { rows }]) => rows.length).map(([key], at) => [key, at % TINTS]));
     const nameOf = (key) => { const { file, line } = lines.get(key); return `${code.files[file][0]}:${line}`; };
     const helps = (key) => (key === null ? [] : advice[nameOf(key)] || []);
     const heaviest = [...lines].filter(([, { rows }]) => rows.length).sort(([, a], [, b]) => b.share - a.share || b.live - a.live).map(([key]) => key)[0] ?? null;
-    const worst = (rows) => rows.reduce((best, row) => (weight(row) > weight(best) ? row : best), rows[0] ?? 0);
-    const weight = (row) => (/s/i.test(code.kind[row]) ? 1000 * (1 + (code.depth[row] || 0)) : 0) + code.live[row] / 1000;
+    const worst = (rows) => rows.reduce((best, row) => (rank(row) > rank(best) ? row : best), rows[0] ?? 0);
+    const rank = (row) => (/s/i.test(code.kind[row]) ? 1000 * (1 + (code.depth[row] || 0)) : 0) + code.live[row] / 1000;
     const asked = [...lines.keys()].find((key) => lines.get(key).rows.length && nameOf(key) === params.get("line"));
     const at = /^0x[0-9a-f]{4,}$/.test(params.get("at") || "") ? Number(params.get("at")) / 16 : -1;
     let row = at in code.op ? at : worst(lines.get(asked ?? heaviest)?.rows ?? code.op.map((_, i) => i));
@@ -37,8 +37,8 @@ const source = (() => {
     // Files other than the kernel's own are open only if something in them spills.
     const usual = code.files.map((_, file) => !file || [...lines.values()].some((line) => line.file === file && line.stores + line.loads));
     const open = (file) => spillscan.opened(`file ${code.files[file][0]}`, usual[file]);
-    const turn = (file, way) => spillscan.turn(`file ${code.files[file][0]}`, way, usual[file]);
-    const said = h("output", { class: "said" });
+    const toggle = (file, way) => spillscan.toggle(`file ${code.files[file][0]}`, way, usual[file]);
+    const status = h("output", { class: "status" });
 
     const widest = Math.max(9, ...[...lines.values()].map(({ text }) => Math.min((text || "").length, LONGEST) * .52)); // a character of code is about half a rem
     const columnsOf = (list, titles) => list.map(([key, label, width, num = false]) => ({ key, label, width, num, title: titles[key] }));
@@ -73,7 +73,7 @@ const source = (() => {
     function slotOf(slot) { return /^R1\b/.test(code.slots[slot]) ? code.slots[slot] : ""; }
 
     function fold(file) {
-      turn(file, !open(file));
+      toggle(file, !open(file));
       paint();
     }
 
@@ -81,7 +81,7 @@ const source = (() => {
       if (lines.size) left.show(shown(), "", true, false);
       right.show(machine, "", false, false);
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
-      said.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of its spill cost` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
+      status.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of its spill cost` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${addressOf(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1)))].filter(Boolean).join(". ");
     }
@@ -93,11 +93,11 @@ const source = (() => {
       if (key !== null && !lines.get(key).rows.length) return;
       chosen = key;
       row = instruction ?? worst(lines.get(key).rows);
-      if (key !== null) turn(lines.get(key).file, true);
+      if (key !== null) toggle(lines.get(key).file, true);
       spillscan.remember(instruction === null ? { line: nameOf(key), at: "" } : { line: "", at: addressOf(row) }, { line: "", at: "" });
       paint();
       reveal(instruction === null ? "code" : "source");
-      spillscan.say(said.textContent);
+      spillscan.say(status.textContent);
     }
 
     const jump = (i) => choose(inner(i), i);
@@ -108,7 +108,7 @@ const source = (() => {
       if (which !== "code" && place >= 0) left.reach(place, true);
     }
 
-    return { node: h("div", { class: "sourceview" }, node, said, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; select a line or an instruction to see its counterpart" : "; no line information: compile with -lineinfo"}.`,
+    return { node: h("div", { class: "sourceview" }, node, status, h("p", { class: "quiet small" }, `${count(code.op.length, "instruction")}${lines.size ? "; select a line or an instruction to see its counterpart" : "; no line information: compile with -lineinfo"}.`,
       code.more ? ` ${count(code.more, "more instruction")} not shown.` : ""), slots(code, jump)), jump };
   }
 

@@ -40,10 +40,10 @@ const spillmap = (() => {
     const most = Math.max(code.peak, code.allocated || 0, 1);
     const y = (registers) => top + CURVE - 14 - ((CURVE - 26) * registers) / most;
     const steps = code.curve.map((registers, at) => `H${x(at * code.unit).toFixed(1)}V${y(registers).toFixed(1)}H${x(Math.min((at + 1) * code.unit, code.bytes)).toFixed(1)}`);
-    const said = `${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
-    return [chart.titled("path", { class: "live", d: `M${x(0)} ${y(0)}${steps.join("")}V${y(0)}Z` }, said),
-      code.allocated ? chart.titled("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, code.held) : null,
-      chart.titled("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, said)];
+    const peak = `${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
+    return [chart.titled("path", { class: "live", d: `M${x(0)} ${y(0)}${steps.join("")}V${y(0)}Z` }, peak),
+      code.allocated ? chart.titled("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, code.allocation) : null,
+      chart.titled("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, peak)];
   }
 
   function strip(map, marks, width, code, both) {
@@ -71,12 +71,12 @@ const spillmap = (() => {
   }
 
   // A table of names and values.
-  const figures = (title, heads, rows) => table({ title, kind: "local-totals", rows, columns: heads.map((label, at) => ({ label, num: at > 0, cell: (row) => (at && typeof row[at] === "number" ? number(row[at]) : row[at]) })) });
+  const totals = (title, heads, rows) => table({ title, kind: "local-totals", rows, columns: heads.map((label, at) => ({ label, num: at > 0, cell: (row) => (at && typeof row[at] === "number" ? number(row[at]) : row[at]) })) });
 
   // The curve in words, with the register limit of ptxas and the number of spilled values.
   function pressure(code) {
     return [code.within ? `In the code of ${printable(code.within)}, which contains it: ` : "", `${code.at_least ? "at least " : ""}${number(code.peak)} registers are live at once (at ${hex(code.at)})`,
-      code.held ? `; dashed line: ${code.held}` : "", code.limit ? `; register limit ${number(code.limit)}` : "",
+      code.allocation ? `; dashed line: ${code.allocation}` : "", code.limit ? `; register limit ${number(code.limit)}` : "",
       code.demand && code.demand > code.peak ? `; ${number(code.demand)} values are live, including those in spill slots` : "", ".",
       code.relief ? ` ${code.relief[0].toUpperCase()}${code.relief.slice(1)}.` : ""].join("");
   }
@@ -98,10 +98,10 @@ const spillmap = (() => {
       lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes × 10 per enclosing loop.") : null,
       lines.length ? h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))) : null,
       h("div", { class: "grid" },
-        h("div", {}, h("h3", {}, "By class"), figures("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
-        h("div", {}, h("h3", {}, "By loop depth"), figures("By loop depth", ["loop depth", "spills", "arrays", "frames", "unknown"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
+        h("div", {}, h("h3", {}, "By class"), totals("By class", ["local memory", "stores", "bytes", "loads", "bytes"], Object.entries(map.totals).map(([kind, [stores, loads, stored, loaded]]) => [NAMES[kind], stores, stored, loads, loaded]))),
+        h("div", {}, h("h3", {}, "By loop depth"), totals("By loop depth", ["loop depth", "spills", "arrays", "frames", "unknown"], map.depths.map(([depth, ...counts]) => [depth === null ? "unknown" : depth === 0 ? "outside of loops" : String(depth), ...counts])))),
       map.slots.length && !both ? fold("slots", null, "Slots", () => [
-        figures("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
+        totals("Slots", ["slot", "stores", "loads", "deepest loop", "class"], map.slots.map(([name, kind, stores, loads, depth]) => [h("code", {}, name), stores, loads, depth < 0 ? "unknown" : depth, kind])),
         map.more_slots ? h("p", { class: "quiet" }, `… ${count(map.more_slots, "more slot")}`) : null]) : null);
   }
 

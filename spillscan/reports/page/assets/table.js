@@ -54,31 +54,31 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
   for (const [event, state] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { printing = state; if (node.isConnected) draw(true); });
   new ResizeObserver(() => draw(true)).observe(node);
 
-  function show(shown, sort, nested, anew = true) {
+  function show(shown, sort, nested, reset = true) {
     items = shown;
-    if (anew) { active = 0; node.scrollTop = 0; }
+    if (reset) { active = 0; node.scrollTop = 0; }
     columns.forEach(({ key }, at) => heads[at].setAttribute("aria-sort", sort === key ? "ascending" : sort === `-${key}` ? "descending" : "none"));
     node.setAttribute("role", nested ? "treegrid" : "grid");
     node.setAttribute("aria-rowcount", items.length + 1);
     draw(true);
   }
 
-  function draw(anew) {
+  function draw(reset) {
     const start = onPaper() ? 0 : Math.max(0, Math.floor(node.scrollTop / high()) - 8);
-    if (!anew && Math.abs(start - from) < 6) return;
+    if (!reset && Math.abs(start - from) < 6) return;
     from = start;
     const sight = onPaper() ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
     body.style.setProperty("height", `${items.length * high()}px`);
     const left = onPaper() ? items.length - PRINTED : 0;
     unprinted.textContent = left > 0 ? `… ${count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
     // Rows that stay visible are reused.
-    const held = anew ? new Map() : drawn;
-    drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, held.get(from + at) || row(item, from + at)]));
-    if (!held.size) body.replaceChildren(...(items.length ? drawn.values() : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
+    const previous = reset ? new Map() : drawn;
+    drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, previous.get(from + at) || row(item, from + at)]));
+    if (!previous.size) body.replaceChildren(...(items.length ? drawn.values() : [h("div", { role: "row", class: "row none", "aria-rowindex": 2 }, h("div", { role: "gridcell" }, empty))]));
     else {
-      const fresh = [...drawn].filter(([at]) => !held.has(at)).map(([, each]) => each);
-      for (const [at, each] of held) if (!drawn.has(at)) each.remove();
-      if (fresh.length && !held.has(from)) body.prepend(...fresh);
+      const fresh = [...drawn].filter(([at]) => !previous.has(at)).map(([, each]) => each);
+      for (const [at, each] of previous) if (!drawn.has(at)) each.remove();
+      if (fresh.length && !previous.has(from)) body.prepend(...fresh);
       else body.append(...fresh);
     }
     mark();

@@ -6,7 +6,7 @@ const treemap = (() => {
   // Each tile is {size, label, value, title, href}; `tone`: number of its colour.
   function figure(tiles, label) {
     const shown = tiles.filter((each) => each.size > 0).sort((one, other) => other.size - one.size);
-    return h("figure", { class: "weights" }, chart.drawn((width) => {
+    return h("figure", { class: "treemap" }, chart.drawn((width) => {
       const found = [];
       squarify(shown, { x: 0, y: 0, w: width, h: HEIGHT }, (each, area) => found.push(tile(each, area)));
       return svg("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": label }, found);
