@@ -20,6 +20,8 @@ from spillscan.cli import main
 
 HERE = Path(__file__).parent
 ROWS = yaml.safe_load((HERE / "calls.yaml").read_text(encoding="utf-8"))
+FIGURE = "ptxas info    : Used 8 registers"
+"""What the compiler reports."""
 
 
 @pytest.fixture
@@ -35,10 +37,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "a": "code one",
         "b": "code two",
         "bad": "exit 2",
-        "killed": "kill -9 $$",
+        "killed": "echo killed >&2; kill -9 $$",
         "ended": "kill $$",
         "orphan": "kill -9 $PPID",
         "passed": "sleep .2; kill $PPID; sleep 2",
+        "warns": "echo warning: $* >&2; code one",
         "script": '[ -z "$CC_PRINT_HEADERS" ] || exit 3; code one',  # it may be a cache, which hashes the variable
     }.items():
         (project / f"{name}.cu").write_text(text)
@@ -93,6 +96,22 @@ def test_options(options: str, status: int, said: str, project: Path, capfd: pyt
     build = "nvcc -c a.cu -o a.o; ../cuda/bin/nvcc -c b.cu -o ../far/b.o"
     assert main(["run", *options.split(), "--", "bash", "-c", build]) == status
     assert capfd.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("-c warns.cu", 0, ["warning: -Xptxas -v -c warns.cu"]),
+        ("-c warns.cu -Xptxas -v", 0, [FIGURE, "warning: -Xptxas -v -c warns.cu -Xptxas -v"]),
+        ("-c warns.cu --dryrun", 0, [FIGURE, "warning: -c warns.cu --dryrun"]),
+        ("-c killed.cu", 137, ["killed"]),
+    ],
+)
+def test_a_build_says_what_it_says_alone(
+    words: str, status: int, said: list[str], project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--", "nvcc", *words.split()]) == status
+    assert capfd.readouterr().err.splitlines()[:-2] == said
 
 
 def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
