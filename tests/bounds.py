@@ -54,7 +54,7 @@ def _run(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def requirements() -> list[str]:
-    """All that is asked for, each directly: of those uv takes the lowest version."""
+    """Direct requirements, for which uv selects the lowest versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     tools = [each for each in extras["dev"] if re.split(r"[\[>=;]", each, maxsplit=1)[0] in TOOLS]

@@ -1,4 +1,4 @@
-"""Documents held to JSON Schemas, each of which is made into a validator once."""
+"""Validation of documents against JSON Schemas; each schema's validator is built once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILD = ROOT / "spillscan" / "model" / "schema" / "build.schema.json"
 
 @cache
 def validator(path: Path, part: str = "") -> Any:
-    """Of the schema in a file, or of one of its ``$defs``. Raises where it is no schema."""
+    """Validator for the schema in a file, or for one of its ``$defs``. Raises if it is not a schema."""
     schema = json.loads(path.read_text(encoding="utf-8"))
     if part:
         schema = {"$schema": schema["$schema"], **schema["$defs"][part], "$defs": schema["$defs"]}

@@ -1,4 +1,4 @@
-"""What tests share: fixtures by path, records as plain values, the command as a function."""
+"""Fixtures and helpers of all tests: fixture files by path, records as plain values, the command as a function."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was loaded stays: garbage is not sought in it again and again."""
+    """Freeze loaded objects, so that the garbage collector does not visit them again."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where what a test holds to is written by its module, a failure says so."""
+    """Tell in a failure which command rewrites the expected file, if its module writes one."""
     report = yield
     if report.failed and writers.writes(item.path):
         how = f"If the change is meant, `{writers.program(item.path)}` writes anew what is compared; read its diff."
@@ -127,13 +127,13 @@ def read_text(path: Path) -> str:
 
 
 def read_log(data: bytes | str, name: str = "build.log") -> Reading:
-    """What the build log reader makes of ``data``."""
+    """Result of the build log reader for ``data``."""
     raw = data.encode() if isinstance(data, str) else data
     return buildlog.read(Stream(io.BytesIO(raw), name), name)
 
 
 def read_any(path: Path) -> Reading:
-    """What the reader of the file's format makes of it."""
+    """Result of the reader of the file's format."""
     with Source(str(path)).open() as stream:
         return pipeline.read_by(text_reader_of(stream.head()), stream, path.name)
 
@@ -148,7 +148,7 @@ def record(kernel: Kernel) -> dict[str, Any]:
 
 
 def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command, as users run it; no exit status stands for an unexpected error."""
+    """Run the command as users do; an unexpected error is raised."""
     done = _run(*arguments, **kwargs)
     assert b"spillscan: unexpected error" not in done.stderr, done.stderr
     return done
@@ -169,10 +169,10 @@ def log() -> str:
 
 
 def kernel_to_json(kernel: Kernel) -> dict[str, Any]:
-    """What ``-f json`` writes of a kernel."""
+    """A kernel as ``-f json`` writes it."""
     return dict(json.loads(text(kernel_json(kernel))))
 
 
 def issue_to_json(issue: Issue) -> dict[str, Any]:
-    """What ``-f json`` writes of an issue."""
+    """An issue as ``-f json`` writes it."""
     return dict(json.loads(text(issue_json(issue))))

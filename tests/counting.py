@@ -21,13 +21,13 @@ def _of_lines() -> list[_lru_cache_wrapper[object]]:
 
 
 def forget_lines() -> None:
-    """What remembers lines that were read, and is bounded, forgets them; grammars stay. All modules must be loaded."""
+    """Clear bounded caches of lines that were read; grammars stay. All modules must be loaded."""
     for each in _of_lines():
         each.cache_clear()
 
 
 def steps(work: Callable[[], object]) -> int:
-    """How many lines are carried out and functions are called."""
+    """Number of executed lines and function calls."""
     count = 0
 
     def seen(_: object, event: str, __: object) -> None:
@@ -63,8 +63,9 @@ def costs_its_size(seconds: Callable[[int], float], size: int) -> bool:
 
 
 def growth(work: Callable[[int], object], size: int) -> float:
-    """What the second doubling of an input takes, over twice what the first does; work that grows with size has 1, that
-    of each with each other has 2. What is done once, however large the input, is in neither."""
+    """Steps of the second doubling of an input divided by twice those of the first: 1 for linear work, 2 for quadratic
+    work. Work done once, whatever the size, is in neither.
+    """
     work(4 * size)  # what is remembered or loaded is then there
     once, twice, four_times = (steps(lambda size=size: work(size)) for size in (size, 2 * size, 4 * size))  # type: ignore[misc]
     return (four_times - twice) / max(2 * (twice - once), 1)

@@ -56,7 +56,7 @@ def suits(environment: Mapping[str, str] | None) -> bool:
 def run(
     arguments: Sequence[str], stdin: bytes, folder: str | Path, environment: Mapping[str, str] | None
 ) -> subprocess.CompletedProcess[bytes]:
-    """What ``python -m spillscan`` with ``arguments`` does."""
+    """Result of ``python -m spillscan`` with ``arguments``."""
     if os.environ.get(INLINE):
         return _inline(arguments, stdin, folder, environment)
     ours, theirs = zip(*(_ends(at) for at in range(3)), strict=True)
@@ -85,7 +85,7 @@ sys.exit(array.array("i", line.recv(4))[0])
 
 
 def shebang(*options: str) -> str:
-    """The head of a program that is Python, in any folder: no path with a blank may stand behind ``#!``."""
+    """First lines of a Python program that runs in any folder: ``#!`` allows no path with a blank."""
     words = " ".join([f'"{sys.executable}"', *options, '"$0" "$@"'])
     return f"#!/bin/sh\n'''exec' {words}\n' '''\n"
 

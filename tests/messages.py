@@ -33,7 +33,7 @@ class Message(NamedTuple):
 
 
 def texts(node: ast.AST | None, known: Known, depth: int = 3) -> list[str]:
-    """What an expression can say, a wording each; nothing where none of it is written there."""
+    """Texts that an expression can have, one per wording; empty if none is written there."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.Name) and depth:

@@ -116,7 +116,7 @@ class Mutant(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What orders mutants, whatever the lines before theirs are."""
+        """Sort key of mutants, independent of the lines before theirs."""
         return sha256(f"{self.path}|{self.change}|{self.text}".encode()).hexdigest()
 
 
@@ -150,8 +150,7 @@ def _sites(tree: ast.Module) -> Iterator[tuple[int, Change]]:
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run, not those that declare: types, decorators, what a class statement says of its class, and that
-    what is zipped is of one length."""
+    """Nodes that run, not those that declare: without types, decorators, class attributes, and ``strict`` of zip."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

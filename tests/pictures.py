@@ -28,7 +28,7 @@ _WIDE, _HIGH = 7.8, 18
 
 
 def terminal(theme: str) -> str:
-    """What a terminal shows, as SVG."""
+    """Terminal contents as SVG."""
     paper, ink, colors = _THEMES[theme]
     words = [sys.executable, "-m", *COMMAND]
     environment = {**os.environ, "COLUMNS": "100", "FORCE_COLOR": "1"}
@@ -70,8 +70,9 @@ def page(folder: Path) -> Path:
 
 
 def open_kernel(tab: object) -> str:
-    """Show source beside machine code of the kernel that comes first, and say what stands above both and what is chosen
-    in them: how many other rows are drawn depends on the fonts of a machine."""
+    """Show source and machine code of the first kernel; return the headings and the selected rows, since fonts decide
+    how many other rows are drawn.
+    """
     tab.locator(".first a").first.click()  # type: ignore[attr-defined]
     tab.wait_for_selector(".sidebyside .chosen")  # type: ignore[attr-defined]
     tab.wait_for_timeout(300)  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ _DEAR_SECONDS = 1.5
 
 
 class Reached:
-    """Which tests reach which lines, and how long each takes."""
+    """Tests that reach each line, and the time of each."""
 
     def __init__(self, answers: Iterable[Sequence[Any]]) -> None:
         """``answers``: (test, seconds, {module: lines}) of each."""
@@ -86,7 +86,7 @@ class Reached:
         yield from filter(None, dict.fromkeys((*self._one_per_way(path, line, mine), *by_turns)))
 
     def _reaching_more(self, tests: Sequence[str]) -> Iterator[str]:
-        """Those of ``tests`` that reach a line that none before them reaches."""
+        """``tests`` that reach a line that none before them reaches."""
         reached: set[tuple[str, int]] = set()
         for test in tests:
             if not self._lines[test] <= reached:
@@ -118,8 +118,9 @@ def _by_turns(tests: Iterable[str]) -> list[str]:
 
 
 def _nearness(path: str, test: str) -> int:
-    """How many folders a module and a test share, below ``spillscan`` and ``tests``; more if the test's file is named
-    for the module, or starts processes for it."""
+    """Number of folders that a module and a test share, below ``spillscan`` and ``tests``; more if the test's file is
+    named after the module, or starts processes for it.
+    """
     name = test.partition("::")[0]
     file = name.split("/")
     pairs = zip(path.split("/")[1:-1], file[1:-1], strict=False)

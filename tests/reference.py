@@ -85,7 +85,7 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 def add_callees(records: list[dict[str, Any]], text: str) -> None:
-    """What each kernel of a whole program spills together with the device functions that are printed behind it.
+    """Add to each kernel of a whole program the spills of the device functions printed after it.
 
     Relocatable code and debug builds have some before a module's kernels, or with a compile time of their own: nothing
     is summed up in such a module, and nowhere in the log if ptxas knows no callees in it (no cumulative stack). A log

@@ -1,4 +1,4 @@
-"""What tests of reports share: builds of any size, reports as text, and readings of the formats by their own rules."""
+"""Shared code of the report tests: builds of any size, reports as text, and readers of each format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90
 
 
 def checked(build: Build, policy: Policy) -> Report:
-    """What ``check`` reports of ``build``."""
+    """Report of ``check`` on ``build``."""
     outcome = rules.check(build, policy)
     needs = rules.needed(outcome.terms, "build", policy.fail_on)
     found = verdict(outcome.findings, gaps_of(build, outcome.undecided, needs, policy), policy)
@@ -103,7 +103,7 @@ REGISTERED = frozenset(
 
 @dataclass(frozen=True)
 class Command:
-    """What GitHub's runner makes of a line."""
+    """A line as GitHub's runner parses it."""
 
     name: str
     properties: dict[str, str]
@@ -154,7 +154,7 @@ def _unescaped(text: str, more: dict[str, str]) -> str:
 
 
 class Page(HTMLParser):
-    """What a browser would find in rendered Markdown."""
+    """Elements that a browser finds in rendered Markdown."""
 
     def __init__(self, markdown: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -210,7 +210,7 @@ def payload_of(page: str) -> Any:
 
 
 class Document(HTMLParser):
-    """What a browser would find in an HTML file before its script runs."""
+    """Elements that a browser finds in an HTML file before its script runs."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

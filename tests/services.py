@@ -107,8 +107,9 @@ class Runner:
 
 
 def stand_in(folder: Path, ours: str, *, noted: Path, wheels: Path, python: str) -> None:
-    """Put programs into ``folder`` in the place of the image's Python and of what its environments have: pip only
-    writes down what it is asked for, and puts in ``ours`` where that is spillscan."""
+    """Put programs into ``folder`` in place of the image's Python and environments: pip only records its arguments, and
+    installs ``ours`` for spillscan.
+    """
     texts = {"python3": PYTHON, "python-of-venv": OF_VENV, "python3-of-venv": OF_VENV, "pip-of-venv": PIP}
     for name, text in texts.items():
         words = {"bin": folder, "noted": noted, "wheels": wheels, "python": python}
@@ -189,13 +190,13 @@ class Machine:
 
     @property
     def comments(self) -> dict[str, str]:
-        """What was written on the pull request, by number."""
+        """Comments on the pull request, by number."""
         path = self.folder / "comments.json"
         found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
         return found
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What every step sees."""
+        """Environment of every step."""
         return {
             "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin",
             "HOME": str(self.folder / "home"),
@@ -209,11 +210,11 @@ class Machine:
         }
 
     def runner(self, environment: dict[str, str], temp: Path | None = None) -> Runner:
-        """What runs its steps."""
+        """Program that runs the steps."""
         return Runner(temp or self.folder, self.checkout, environment, [self.ours])
 
     def run(self, text: str, event: str = "pull_request", **context: Any) -> int:
-        """All jobs of a workflow, in order; 0, or what the first step that failed said."""
+        """Run all jobs of a workflow in order; returns 0, or the status of the first step that failed."""
         self.context = {"github": {"event_name": event, "token": "t", "sha": "s", "repository": "o/r"}, **context}
         workflow = yaml.safe_load(text)
         self.steps = []
@@ -303,7 +304,7 @@ class Machine:
         return status, outputs
 
     def _said(self, text: object) -> str:
-        """Text with what stands between ``${{`` and ``}}`` looked up."""
+        """Text with the expressions in ``${{ }}`` evaluated."""
         return re.sub(r"\$\{\{ *([\w.-]+) *\}\}", lambda match: self._at(match[1]), str(text))
 
     def _at(self, path: str) -> str:
@@ -335,7 +336,7 @@ PERSON = {f"GIT_{who}_{what}": "n@e.invalid" for who in ("AUTHOR", "COMMITTER") 
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git says, for a person of no name."""
+    """Output of git for a person without a name."""
     own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     who = ("-c", "user.name=n", "-c", "user.email=e@example.invalid", "-c", "init.defaultBranch=main")
     done = subprocess.run(

@@ -49,12 +49,12 @@ def place() -> Iterator[Path]:
 
 
 def first_closed(path: Path) -> Path | None:
-    """The topmost folder on the way to a path that others may not enter."""
+    """Topmost folder of a path that others may not enter."""
     return next((each for each in reversed(path.parents) if not each.stat().st_mode & 0o001), None)
 
 
 def as_another(place: Path, *words: str | Path) -> tuple[int, str]:
-    """How ``words`` end in a folder of theirs, and what they say."""
+    """Status and output of ``words``, run by another user in a folder of their own."""
     for path in (place, *place.rglob("*")):
         os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
     needed = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
@@ -69,7 +69,7 @@ def as_another(place: Path, *words: str | Path) -> tuple[int, str]:
 
 
 def test_workflows_hooks_and_the_action(place: Path) -> None:
-    """Those of the documents, by their own tests."""
+    """Those in the documents, by their own tests."""
     some = sized("what_got_worse and action or pre_commit", "what_got_worse or pre_commit")
     chosen = ("-k", some, "-c", ROOT / "pyproject.toml")
     options = ("-p", "no:cacheprovider", "--basetemp", place / "temp", "--rootdir", ROOT)

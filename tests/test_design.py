@@ -1,4 +1,4 @@
-"""The picture in ``docs/internals/design.md`` is what the imports say; ``python -m tests.test_design`` draws it anew.
+"""The diagram in ``docs/internals/design.md`` equals the imports; ``python -m tests.test_design`` redraws it.
 
 A package is a folder or a module of the product. Every import counts: late ones, and those for types only.
 """
@@ -83,7 +83,7 @@ def downwards() -> dict[str, set[str]]:
 
 
 def layers(below: Mapping[str, set[str]]) -> list[list[str]]:
-    """Packages from the top layer down: each stands above all that it imports from."""
+    """Packages from the top layer down: each is above all that it imports from."""
     height: dict[str, int] = {}
     for package in TopologicalSorter(below).static_order():
         height[package] = 1 + max((height[other] for other in below.get(package, ())), default=0)
@@ -146,7 +146,7 @@ def test_every_module_and_class_holds_one_idea() -> None:
 
 
 def own_fields(kind: ast.ClassDef) -> set[str]:
-    """What a class declares, and what its methods put into ``self``."""
+    """Attributes that a class declares, or that its methods set on ``self``."""
     stored = {
         node.attr
         for node in ast.walk(kind)

@@ -32,7 +32,7 @@ def _prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of each heading, as GitHub and mkdocs make them."""
+    """Anchors of all headings, as GitHub and mkdocs make them."""
     headings = re.findall(r"^#+ (.*)$", _prose(page), re.M)
     named = re.findall(r'<a id="([^"]+)">', _prose(page))
     return {*named} | {re.sub(r" +", "-", re.sub(r"[^\w\- ]", "", each.lower().strip())) for each in headings}
@@ -59,7 +59,7 @@ def _words(pages: list[Path]) -> int:
 
 
 def test_documents_stay_small() -> None:
-    """What is added makes something else superfluous, or goes to ``internals``."""
+    """New text replaces other text, or goes into ``internals``."""
     assert len(list(DOCS.glob("*.md"))) <= 17
     pages = (("docs", DOCS.glob("*.md"), 13_000), ("docs/internals", (DOCS / "internals").glob("*.md"), 8_000))
     for name, of, most in (*pages, ("CHANGELOG.md", [ROOT / "CHANGELOG.md"], 600)):

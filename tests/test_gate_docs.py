@@ -49,7 +49,7 @@ GATES = [*of(".github/workflows/spillscan.yml"), pytest.param(JOB, id="init")]
 
 
 def test_every_piece_of_yaml_is_run_or_read(tmp_path: Path) -> None:
-    """A policy says so in its first line, or is read as one; nothing else may stand there."""
+    """A policy is marked by its first line, or parsed as one; there is no other YAML."""
     known = {jobs.WORKFLOW, ".github/workflows/spillscan-comment.yml", jobs.PIPELINE, HOOKS}
     for where, file, text in BLOCKS:
         if file in known:
@@ -136,7 +136,7 @@ def test_a_build_that_fails_is_a_job_that_fails(machine: Machine, workflow: str)
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="rights: only root can give files away")
 def test_a_checkout_of_another_user(machine: Machine) -> None:
-    """As in a container: without safe.directory git answers nothing."""
+    """In a container, git fails without safe.directory."""
     text = JOB.replace("${GITHUB_BASE_REF:+", "").replace('$GITHUB_BASE_REF"}', 'main"')
     pull_request(machine, change)
     subprocess.run(["chown", "-R", "12345", str(machine.checkout)], check=True)

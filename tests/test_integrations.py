@@ -1,4 +1,4 @@
-"""What other programs load of ours, as docs/build.md shows it: VS Code and pytest."""
+"""Files that other programs load, as docs/build.md shows them: VS Code and pytest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_problem_matcher_takes_what_check_prints(name: str) -> None:
 
 
 def pytest_says(folder: Path, *words: str) -> tuple[int, str]:
-    """What pytest says of the example, with the plugin alone."""
+    """Status and output of pytest on the example, with the plugin alone."""
     (folder / "test_kernels.py").write_text(example("python"))
     plugin = PROJECT["project"]["entry-points"]["pytest11"]["spillscan"]
     done = subprocess.run(

@@ -1,5 +1,5 @@
-"""What a maintainer sees of a change: one is planted in a small project of our own, and the job that `init` wrote is
-run. Its sources are compiled by ptxas: what stands before it here is a front end for what they say.
+"""Output for a maintainer: each change is planted in a small project, and the job that `init` wrote is run. ptxas
+compiles the sources; a stand-in here is the front end.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ kernels.%.cubin: kernels.cu
 
 
 class Plant(NamedTuple):
-    """A change, and what is to be said of it."""
+    """A change, and the expected output."""
 
     name: str
     file: str

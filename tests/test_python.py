@@ -1,4 +1,4 @@
-"""What people call from Python: the names that stay, the document's examples, assertions, notebooks."""
+"""Python API: the stable names, the document's examples, assertions, notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARY = FIXTURES / "binary" / "linked-13.5.so.zst"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the document's inputs are."""
+    """Folder of the document's inputs."""
     (tmp_path / "build.log").write_bytes((DEMO / "head.log").read_bytes())
     (tmp_path / "libgemm.so").symlink_to(LIBRARY)
     run("scan", DEMO / "base.log", "-f", f"json:{tmp_path / 'main.json'}")
@@ -98,5 +98,5 @@ def test_what_is_not_known_does_not_pass(tmp_path: Path) -> None:
 def test_changes_become_a_frame() -> None:
     base, head = (spillscan.scan(DEMO / f"{name}.log") for name in ("base", "head"))
     frame = spillscan.diff(base, head).to_pandas()
-    assert frame.query("figure == 'spill_store_bytes'").after.tolist() == [304, 304]
-    assert frame.query("state == 'added'").figure.isna().all()
+    assert frame.query("metric == 'spill_store_bytes'").after.tolist() == [304, 304]
+    assert frame.query("state == 'added'").metric.isna().all()

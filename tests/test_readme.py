@@ -1,4 +1,4 @@
-"""The examples of README and documents are what commands print. ``python -m tests.test_readme`` writes them anew."""
+"""Examples of README and documents equal the output of commands. ``python -m tests.test_readme`` rewrites them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PATH = f"{PTXAS.parent}:{os.environ['PATH']}"
 
 
 def printed(command: str) -> str:
-    """What a person sees who types ``command`` at the top of a checkout."""
+    """Output of ``command`` at the top of a checkout."""
     environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "COLUMNS")}
     environment["PATH"] = _PATH
     words = [sys.executable, "-m", *shlex.split(command)]

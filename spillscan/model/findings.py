@@ -192,7 +192,7 @@ class Changes(list[Change]):
         """One row per changed metric; one without a metric per kernel that was added or removed."""
         import pandas
 
-        names = ("state", "short_name", "arch", "figure", "before", "after")
+        names = ("state", "short_name", "arch", "metric", "before", "after")
         rows = [
             (each.state, each.kernel.short_name, each.kernel.key.arch, *metric)
             for each in self

@@ -32,8 +32,9 @@ class _Loops:
 
 
 def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
-    """All results are live from where they are made to the last instruction, which stands in so many loops; there one
-    more is live that nothing writes, so that most are."""
+    """Code with all results live from their instruction to the last one, which is in so many loops. There one more
+    register is live that nothing writes, so that it is the peak.
+    """
     live, written, first, held = [], [], 2, set[int]()
     for _, registers, _, _ in made:
         new = {*range(first, first + registers)}

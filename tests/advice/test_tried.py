@@ -1,5 +1,4 @@
-"""`advise --try` and `limiters --try`: what they say of each step is what ptxas makes of it by hand; where they cannot
-try, they say why."""
+"""`advise --try` and `limiters --try`: each step equals ptxas run by hand; a step that cannot be tried has a reason."""
 
 from __future__ import annotations
 
@@ -158,7 +157,7 @@ FFT, STENCIL, NARROW = "_Z3fftILi32EEvP6float2i", "_Z7stencilILi8EEvPKdPdS1_iii"
 def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
     symbol: str, threads: int, bounds: int, blocks: tuple[int, int], tmp_path: Path
 ) -> None:
-    """Of a kernel that does not spill; `limiters` says the same, word for word."""
+    """For a kernel without spills; `limiters` prints the same text."""
     (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), symbol, tmp_path)[2])
     words = ("build.log", "--launch", f"*={threads}", "--try")
     made = first(tmp_path, *words)

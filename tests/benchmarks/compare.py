@@ -164,7 +164,7 @@ def main() -> int:
 
 
 def starts_quickly(command: Path, rounds: int) -> bool:
-    """Print the cost of ``--version`` beside that of an empty program, and whether it is at most four times as much."""
+    """Print the cost of ``--version`` and of an empty program; whether the former is at most four times the latter."""
     python = command.with_name("python")
     version, empty = Row("start", ("--version",)), Row("start", ("-c", "pass"))
     ours, theirs = least([lambda: cost(command, version), lambda: cost(python, empty)], 2 * rounds)

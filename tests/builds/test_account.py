@@ -1,4 +1,4 @@
-"""What ``spillscan run`` says of builds with a compiler that does what its source says, a script: a fact a row."""
+"""Results of ``spillscan run`` for builds with a scripted compiler: one fact per row."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_build_says_what_it_says_alone(
 
 
 def test_open_files_of_the_caller_are_those_of_the_build(project: Path) -> None:
-    """As the jobs that make hands out need it."""
+    """Make's job server needs them."""
     read, write = os.pipe()
     os.set_inheritable(write, True)
     assert main(["run", "--", "bash", "-c", f"echo said >&{write}"]) == 0

@@ -21,11 +21,11 @@ def passed(data: bytes) -> bytes:
     return REPORT.sub(b"", data)
 
 
-def is_figures(line: str) -> bool:
-    """What a full parse by Lark says of one line."""
+def is_resource_line(line: str) -> bool:
+    """Whether Lark parses one line as part of a report."""
     for name in ("ptxas", "nvlink"):
         try:
-            grammar.load(name).parse(line, start="figures_line")
+            grammar.load(name).parse(line, start="resource_line")
         except UnexpectedInput:
             continue
         return True
@@ -35,7 +35,7 @@ def is_figures(line: str) -> bool:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_every_line_is_judged_as_lark_judges_it(path: Path) -> None:
     lines = [line for line in dict.fromkeys(read_text(path).splitlines()) if re.match(r"ptxas|nvlink| {4}\d", line)]
-    wrong = [line for line in lines[:400] if (passed(f"{line}\n".encode()) == b"") != is_figures(line)]
+    wrong = [line for line in lines[:400] if (passed(f"{line}\n".encode()) == b"") != is_resource_line(line)]
     assert not wrong
 
 

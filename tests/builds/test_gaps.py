@@ -1,4 +1,4 @@
-"""What a run file leaves open: one fact per row. And what its reports say of kernels."""
+"""Gaps of a run file, and the kernels of its reports: one fact per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What command lines of builds mean, and what a launcher notes of the files that they name: rows of ``words.yaml``."""
+"""Command lines of builds, and what a launcher records of their files: rows of ``words.yaml``."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def lacking(row: Row) -> str:
 
 
 def outcome(row: Row, place: Path) -> str:
-    """What is wrong with the gate of a build; empty if nothing is."""
+    """Faults of the gate of a build; empty if there are none."""
     project = place / "project"
     project.mkdir()
     for name, text in FILES.items():

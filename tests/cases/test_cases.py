@@ -1,4 +1,4 @@
-"""Cases: small inputs with the right answer for each; the folders beside this file hold them.
+"""Cases: small inputs in the folders next to this file, each with the right answer.
 
 ``make test`` runs those that need no compiler; ``make oracle`` runs all.
 """

@@ -95,7 +95,7 @@ def test_fish_completes() -> None:
 
 
 def test_zsh_completes(tmp_path: Path) -> None:
-    """As a person sees it: words and Tab go to a shell in a terminal."""
+    """Words and Tab are sent to a shell in a terminal."""
     if (program := shutil.which("zsh")) is None:
         pytest.skip("zsh is not installed")
     import pty

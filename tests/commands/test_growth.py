@@ -1,4 +1,4 @@
-"""What a file costs grows with its size, whatever stands in it: each kind that a command reads, written to be dear.
+"""Cost of a file grows linearly with its size: the worst inputs of each kind that a command reads.
 
 Expressions work inside of one call, where no step can be counted, so the processor's time is taken. None is an error
 of the program. ``tests/reading`` has the families of logs and dumps.

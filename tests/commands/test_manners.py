@@ -1,4 +1,4 @@
-"""What every command does alike: -f, selectors, colors, errors, a closed pipe."""
+"""Behavior that all commands share: -f, selectors, colors, errors, a closed pipe."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ MOST_OPTIONS = 70
 
 
 def _options() -> dict[str, set[str]]:
-    """Long options, and what stands for their words, over all commands."""
+    """Long options and their metavariables, over all commands."""
     found: dict[str, set[str]] = {}
     for _, action in _actions(commands.build_parser()):
         for option in action.option_strings:

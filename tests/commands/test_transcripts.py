@@ -1,4 +1,4 @@
-"""What commands print of real inputs and of wrong calls; ``python -m tests.commands.test_transcripts`` writes it."""
+"""Output of commands for real inputs and wrong calls; ``python -m tests.commands.test_transcripts`` writes it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_build_in_any_environment(family: str, cases: dict[str, list[Path]]) -
 
 
 def _fault(case: Path) -> str:
-    """What is wrong with the answer to a case, or nothing."""
+    """Fault of the answer to a case; empty if there is none."""
     command = (case / "cmd").read_text(encoding="utf-8").strip()
     if command.startswith("$S ") and not _SHELL.search(command):
         done = run(*command.split()[1:], cwd=case)

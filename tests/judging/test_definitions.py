@@ -1,4 +1,4 @@
-"""Definitions of kernels, found by name: what counts as one, which of several, and what it costs."""
+"""Definitions of kernels by name: which text counts as one, which of several is chosen, and the cost."""
 
 from __future__ import annotations
 

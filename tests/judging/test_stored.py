@@ -1,5 +1,6 @@
-"""What commands that judge say of fixtures, as they said it before: ``python -m tests.judging.test_stored`` writes it
-anew. What is right is tested elsewhere; this says what else a change moved."""
+"""Output of gates for fixtures, compared with the stored one: ``python -m tests.judging.test_stored`` rewrites it.
+Other tests check that it is right; this one shows all that a change affects.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_as_it_was_judged_before(call: str) -> None:
 
 
 def write() -> None:
-    """Write the file anew; read its diff."""
+    """Rewrite the file; read its diff."""
     lines = [f" {json.dumps(call)}: {json.dumps(summary(call))}" for call in CALLS]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

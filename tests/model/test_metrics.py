@@ -106,7 +106,7 @@ json.dump(found, sys.stdout)
 
 @pytest.fixture(scope="module")
 def output(product: Path) -> dict[str, str]:
-    """What each call prints."""
+    """Output of each call."""
     environment = {**os.environ, "PYTHONPATH": str(product), "COLUMNS": "100"}
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT],

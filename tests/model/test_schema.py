@@ -24,7 +24,9 @@ KINDS = ("kernels", "changes", "rows")
 
 
 def schema() -> dict[str, Any]:
-    """All that is always written is required, all is described; what a report of another kind has is left out."""
+    """JSON schema: members that are always written are required, and all are described; members of other kinds of
+    reports are left out.
+    """
     (_,), definitions = msgspec.json.schema_components([report.ReportJson], ref_template="#/$defs/{name}")
     about = {("Usage", each.name): each.about for each in METRICS} | _docstrings(
         snapshot, report, code_changes, build, code, local, findings, gaps, usage
@@ -57,7 +59,7 @@ def _described(name: str, definition: dict[str, Any], about: dict[tuple[str, str
 
 
 def _about(name: str, field: str, about: dict[tuple[str, str], str]) -> str:
-    """What the class says of its field; else what the model does of its own of that name."""
+    """Description of a field by its class; else by the model's field of the same name."""
     parts = ("LocalJson", "CodeSizeJson", "SassStats", "LocalTraffic")
     own = parts if name == "SassJson" else (name.removesuffix("Json"),)
     text = next(about[each, field] for each in (name, *own, "KernelKey", "Kernel") if (each, field) in about)
@@ -66,7 +68,7 @@ def _about(name: str, field: str, about: dict[tuple[str, str], str]) -> str:
 
 
 def _docstrings(*modules: ModuleType) -> dict[tuple[str, str], str]:
-    """What stands below each field of each class, or in its properties, on one line."""
+    """Docstring of each field and property of each class, on one line."""
     found = {}
     for module in modules:
         for each in ast.walk(ast.parse(inspect.getsource(module))):

@@ -1,5 +1,6 @@
-"""What `spillscan occupancy` and its `devices` print, as it is in `golden.txt`: each limit, and both sides of its
-steps. `python -m tests.occupancy.test_golden` writes it anew: read its diff."""
+"""Output of `spillscan occupancy` and of its device table, as stored in `golden.txt`: each limit, and both sides of its
+steps. `python -m tests.occupancy.test_golden` rewrites it: read its diff.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def drawn() -> Iterator[str]:
 
 
 def printed(words: str) -> str:
-    """What a command says, with its status where it is not 0."""
+    """Output of a command, with its status unless it is 0."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(words.split())

@@ -1,4 +1,4 @@
-"""Truth table: how a kernel is launched, as it is said on the command line, beside its code, and by its bounds."""
+"""Launch of a kernel by the command line, by its sidecar and by its bounds, one fact per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read of an occupancy, one fact a row. Typed by hand."""
+"""Occupancy as text for people, one fact per row. Typed by hand."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CHECK = re.compile(r"^spillscan check .*", re.M)
 
 
 def environment(toolkit: Path, home: Path) -> dict[str, str]:
-    """What a shell of a user has who has CUDA and spillscan installed."""
+    """Environment of a user's shell with CUDA and spillscan installed."""
     own = home / "bin"
     own.mkdir()
     (own / "spillscan").write_text(f'#!/bin/sh\nexec {sys.executable} -m spillscan "$@"\n')
@@ -49,7 +49,7 @@ def environment(toolkit: Path, home: Path) -> dict[str, str]:
 
 
 def holds(match: re.Match[str], toolkit: Path) -> bool:
-    """One project."""
+    """Check one project."""
     script, said = match["script"], " ".join(match["said"].split())
     expected = list(FINDING.findall(said))
     planted, check = PLANT.search(script), CHECK.findall(script)[-1]

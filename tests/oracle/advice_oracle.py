@@ -79,7 +79,7 @@ def _weights(text: str) -> Counter[tuple[str, int]]:
 
 
 def _depths(rows: list[tuple[str | None, str, str, str, tuple[str, int] | None]], labels: dict[str, int]) -> list[int]:
-    """Natural loops around each instruction: sets of dominators, the plainest way."""
+    """Natural loops around each instruction, by sets of dominators, the simplest method."""
     ways: list[list[int]] = []
     roots = {0}
     for row, (guard, name, _, rest, _) in enumerate(rows):

@@ -32,7 +32,7 @@ SHOWN_FAILURES = 12
 
 @dataclass(slots=True)
 class Tally:
-    """What came of many cases."""
+    """Results of many cases."""
 
     cases: Counter[str] = field(default_factory=Counter)
     """By kind and damage."""
@@ -43,12 +43,12 @@ class Tally:
 
 
 class Kind(Protocol):
-    """One kind of input."""
+    """Kind of input."""
 
     NAME: str
 
     def attack(self, chance: Random) -> Attack:
-        """Damage something, and judge what is made of it."""
+        """Damage an input, and check the result."""
 
 
 KINDS: dict[str, Kind] = {kind.NAME: kind for kind in (logs, machine_code, snapshots, builds)}
@@ -90,7 +90,7 @@ def run_all(seed: int, count: int, kinds: Sequence[str], jobs: int) -> Tally:
 
 
 def main() -> int:
-    """Print the figures; 1 where a case failed."""
+    """Print the counts; return 1 if a case failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=DEFAULT_CASES)
     parser.add_argument("--seed", type=int, default=1)

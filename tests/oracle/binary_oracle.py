@@ -90,7 +90,7 @@ def number(arch: str) -> int:
 def usages(
     path: Path, given: Path, tools: Path, found: dict[Key, list[SassFunction]], reported: Differences
 ) -> Iterator[tuple[str, FunctionUsage]]:
-    """What cuobjdump -res-usage prints, with the arch; of each cubin alone where it gives up the whole library."""
+    """Output of cuobjdump -res-usage, with the arch; per cubin if it rejects the whole library."""
     listed, failed = _listed(tools, given)
     if not failed:
         yield from ((item.arch or "", item) for item in listed)
@@ -110,7 +110,7 @@ def usages(
 
 
 def _listed(tools: Path, path: Path) -> tuple[list[FunctionUsage], int]:
-    """What cuobjdump -res-usage prints, and its exit status."""
+    """Output of cuobjdump -res-usage, and its exit status."""
     process = run(tools, "-res-usage", path)
     assert process.stdout
     items = [item for item in ResourceUsage(process.stdout, path.name) if isinstance(item, FunctionUsage)]
@@ -147,7 +147,7 @@ def resources(
 def dumped(
     path: Path, given: Path, tools: Path, arch: str, members: set[int], reported: Differences
 ) -> Iterator[object]:
-    """What cuobjdump -sass prints of one architecture; member by member where it fails on the whole library."""
+    """Output of cuobjdump -sass for one architecture; per member if it fails on the whole library."""
     process = run(tools, "-sass", "-arch", arch, given)
     assert process.stdout
     text = io.BufferedReader(process.stdout)  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ def dumped(
 
 
 def dumped_alone(path: Path, tools: Path, members: set[int], reported: Differences) -> Iterator[object]:
-    """What cuobjdump -sass prints of some cubins of a library."""
+    """Output of cuobjdump -sass for some cubins of a library."""
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         for cubin in cubins(path, members, Path(folder)):
             single = run(tools, "-sass", cubin)
@@ -173,7 +173,7 @@ def dumped_alone(path: Path, tools: Path, members: set[int], reported: Differenc
 
 
 def largest(found: Iterable[SassFunction], instructions: int | None) -> set[int]:
-    """The members with most instructions, so many that they hold ``instructions`` (``None``: all)."""
+    """Members with the most instructions, up to ``instructions`` in all (``None``: all members)."""
     sizes: Counter[int] = Counter()
     for function in found:
         sizes[function.member] += function.stats.instructions
@@ -221,7 +221,7 @@ def code(
 
 
 def compare(ours: SassFunction, theirs: SassFunction, where: object, reported: Differences) -> None:
-    """One function by its instructions."""
+    """Compare one function by its instructions."""
     stats, text = ours.stats, theirs.stats
     reported.compared["instruction"] += text.instructions
     reported.equal("instructions", where, stats.instructions, text.instructions)
@@ -236,7 +236,7 @@ def compare(ours: SassFunction, theirs: SassFunction, where: object, reported: D
 
 
 def _only(ours: Iterable[tuple[str, int]], theirs: Iterable[tuple[str, int]]) -> tuple[list[object], list[object]]:
-    """What one side has and the other has not."""
+    """Items that only one side has."""
     left, right = set(ours), set(theirs)
     return sorted(left - right), sorted(right - left)
 
@@ -254,7 +254,7 @@ _FIGURE = re.compile(r"function: (.+)\(0x[0-9a-f]+\)\s+(min stack size|frame siz
 
 
 def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], reported: Differences) -> None:
-    """Against -elf: sums over the library, since its text does not say which of several cubins it is in."""
+    """Compare with -elf: sums over the library, since its text does not name the cubin."""
     theirs: set[tuple[str, str, int]] = set()
     spills = bounds = 0
     attribute = ""
@@ -283,15 +283,15 @@ def attributes(path: Path, tools: Path, found: dict[Key, list[SassFunction]], re
     for function in functions:
         usage = function.usage
         assert usage is not None
-        reported_figures = {"register count": usage.registers, "frame size": usage.stack_bytes}
-        reported_figures["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
-        for name, figure in reported_figures.items():
-            if figure and (function.symbol, name) in named:  # one of zero may have no attribute, nor old cubins any
+        expected = {"register count": usage.registers, "frame size": usage.stack_bytes}
+        expected["min stack size"] = usage.cumulative_stack_bytes if function.role == "entry" else None
+        for name, value in expected.items():
+            if value and (function.symbol, name) in named:  # one of zero may have no attribute, nor old cubins any
                 reported.equal(
                     f"{name} by -elf",
-                    (path.name, function.symbol, name, figure),
+                    (path.name, function.symbol, name, value),
                     True,
-                    (function.symbol, name, figure) in theirs,
+                    (function.symbol, name, value) in theirs,
                 )
 
 

@@ -54,7 +54,7 @@ def libraries(file: Path, pattern: str, folder: Path) -> Iterator[Path]:
 
 
 def readable(path: Path, folder: Path) -> Path:
-    """What cuobjdump reads of a library: itself, or an ELF object with the fat binaries of a Windows file."""
+    """Form of a library that cuobjdump reads: itself, or an ELF object with the fat binaries of a Windows file."""
     with path.open("rb") as file:
         if file.read(2) != b"MZ":
             return path
@@ -68,7 +68,7 @@ def readable(path: Path, folder: Path) -> Path:
 
 
 def holding(path: Path, codes: Collection[int]) -> set[int]:
-    """The cubins of a library, by their numbers in it, that hold an instruction of one of some opcodes."""
+    """Cubins of a library, by number, that contain one of some opcodes."""
     found = set()
     with path.open("rb") as file:
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -6,7 +6,7 @@ from collections import Counter
 
 
 class Differences:
-    """What differs, counted by kind."""
+    """Differences, counted by kind."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -15,7 +15,7 @@ class Differences:
         """Runs of NVIDIA's tools that ended with an error."""
 
     def equal(self, kind: str, where: object, ours: object, theirs: object) -> None:
-        """Compare one figure."""
+        """Compare one value."""
         self.compared[kind] += 1
         if ours != theirs:
             self.counts[kind] += 1

@@ -111,7 +111,7 @@ def grows(work: Callable[[int], object], size_of: Callable[[int], int]) -> tuple
 
 
 def pace() -> float:
-    """How many times as long as usual the processor takes now."""
+    """Slowdown of the processor now, against its usual speed."""
     begin = time.process_time()
     total = 0
     for number in range(1_000_000):
@@ -162,7 +162,7 @@ def search(limit_s: float, seed: int) -> list[str]:
 
 
 def counted(dice: random.Random, line: str) -> str:
-    """The line with NUL for some of its numbers and behind some of its words: where :func:`many` writes a number."""
+    """Line with NUL in place of some numbers and after some words, where :func:`many` writes a number."""
     made = []
     for word in re.findall(r"\d+|[A-Za-z_]+|.", line[:300]):
         if word.isdigit() and dice.random() < 0.5:
@@ -173,7 +173,7 @@ def counted(dice: random.Random, line: str) -> str:
 
 
 def many(lines: list[str], by_turns: bool, size: int) -> str:
-    """A log of about ``size`` bytes: the lines by turns, or all of one behind all of the other."""
+    """Log of about ``size`` bytes: the two lines alternating, or all of one after all of the other."""
     times = max(2, size // (sum(map(len, lines)) + len(lines)))
     numbers = [str(number) for number in range(times)]
     if by_turns:

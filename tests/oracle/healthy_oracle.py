@@ -35,7 +35,7 @@ _INSTANCES = re.compile(r"instances<\w+>\([^;]*;")
 
 
 def reordered(text: str) -> str:
-    """A source with its templates of unnamed namespaces, and their instances, the other way round."""
+    """Source with its templates of unnamed namespaces, and their instances, in reverse order."""
     for pattern in (_TEMPLATE, _INSTANCES):
         found = [match[0] for match in pattern.finditer(text)][:2]
         text = text.replace(found[0], "\0").replace(found[1], found[0]).replace("\0", found[1])
@@ -43,7 +43,7 @@ def reordered(text: str) -> str:
 
 
 class Checkout:
-    """One project, built: ``project`` is the number of our own, or the folder of a public one."""
+    """A built project; ``project``: number of one of ours, or folder of a public one."""
 
     def __init__(self, folder: Path, nvcc: Path, project: int | Path, home: str = "", *, other_order: bool = False):
         (folder / "home").mkdir(parents=True)
@@ -72,14 +72,14 @@ class Checkout:
         return done.stdout + done.stderr
 
     def compile(self, name: str) -> str:
-        """One source: makes its object, returns its log, as make prints it."""
+        """Compile one source to its object; return its log, as make prints it."""
         flags = ["-arch=sm_90", "-extended-lambda", "-lineinfo", "-Xcompiler", "-fPIC", "-Xptxas", "-v"]
         flags += [f"-I{each}" for each in ("src", "src/include") if (self.folder / each).is_dir()]
         words = (*flags, "-c", name, "-o", self.object_of(name))
         return f"{shlex.join(('nvcc', *words))}\n{self._run(*words)}"
 
     def object_of(self, name: str) -> str:
-        """Where the object of a source lies, below the folder."""
+        """Path of a source's object, below the folder."""
         (self.folder / "objects").mkdir(exist_ok=True)
         return f"objects/{name.replace('/', '_')[:-3]}.o"
 
@@ -97,7 +97,7 @@ class Checkout:
         (self.folder / "parts.json").write_text(snapshot.stdout)
 
     def again(self) -> None:
-        """The last source is compiled anew."""
+        """Compile the last source again."""
         self.compile(self.sources[-1])
         self.link()
 
@@ -109,12 +109,12 @@ class Checkout:
 
 
 def spillscan(*words: str) -> subprocess.CompletedProcess[str]:
-    """What it says."""
+    """Output of spillscan."""
     return subprocess.run([sys.executable, "-m", "spillscan", *words], capture_output=True, text=True, check=False)
 
 
 def pairs(nvcc: Path, folder: Path, project: int | Path) -> Iterator[tuple[str, Path, Path]]:
-    """Those of one project."""
+    """Pairs of one project."""
     here = Checkout(folder / "here", nvcc, project)
     again = Checkout(folder / "again" / "here", nvcc, project)
     there = Checkout(folder / "some" / "where" / "else", nvcc, project, str(folder))
@@ -153,7 +153,7 @@ def of_wheel(wheel: Path, folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def unlike(base: Path, head: Path, baseline: Path | None) -> Iterator[str]:
-    """What is reported of a pair that should not be."""
+    """Changes reported for a pair that should have none."""
     done = spillscan("diff", "--with", "code", "--fail-on", "note", "--strict", str(base), str(head))
     if done.returncode or not done.stdout.startswith("no changes"):
         yield f"diff: exit {done.returncode}\n{done.stdout[:2000]}{done.stderr[:1000]}"

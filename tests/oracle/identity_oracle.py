@@ -70,7 +70,7 @@ void launch_{n}(float* y) {{
 
 
 def source(number: int, *, grow: str = "0", name: str = "press", held: int = 12) -> str:
-    """One source of the code base; the words change what the oracle changes."""
+    """A source of the code base; the arguments are the words that the oracle changes."""
     return SOURCE.format(n=number, grow=grow, name=name, held=held)
 
 
@@ -85,7 +85,7 @@ class Checkout:
             self.write(number, source(number))
 
     def write(self, number: int, text: str) -> None:
-        """Changes a source; its log is made anew by the next build."""
+        """Change a source; the next build writes its log again."""
         (self.folder / f"part_{number:02}.cu").write_text(text)
         for log in self.folder.glob(f"*_{number:02}.log"):
             log.unlink()
@@ -127,12 +127,12 @@ def naive(log: Path) -> dict[str, list[str]]:
 
 
 def states(changes: list[Change]) -> dict[str, int]:
-    """How many of each state."""
+    """Number of changes per state."""
     return {state: sum(change.state == state for change in changes) for state in sorted({c.state for c in changes})}
 
 
 def main() -> int:
-    """Build, compare, judge."""
+    """Build, compare, and check."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     jobs = parser.parse_args().jobs

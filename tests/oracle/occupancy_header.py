@@ -50,7 +50,7 @@ def package(version: str) -> str:
 
 
 def header(version: str = VERSION) -> Path:
-    """Folder that holds ``cuda_occupancy.h`` of this release, from the cache or from the package index."""
+    """Folder with ``cuda_occupancy.h`` of this release, from the cache or the package index."""
     folder = CACHE / f"cuda-runtime-{version}"
     if not (folder / "cuda_occupancy.h").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def configurations(count: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def configuration(rows: dict[str, np.ndarray], place: int) -> Configuration:
-    """One of the rows."""
+    """Configuration of a row."""
     figures = {name: int(column[place]) for name, column in rows.items()}
     plain = ("registers", "threads_per_block", "static_shared_bytes", "dynamic_shared_bytes", "barriers")
     optional = {name: figures[name] for name in ("max_dynamic_shared_bytes", "carveout_percent")}

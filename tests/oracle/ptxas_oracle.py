@@ -81,7 +81,7 @@ _SHOWN = 12
 
 
 class Job(NamedTuple):
-    """One compilation."""
+    """A compilation."""
 
     release: str
     arch: str
@@ -146,7 +146,7 @@ class Oracle:
         self.counts: Counter[str] = Counter()
 
     def job(self, ptx: Path, job: Job) -> None:
-        """One compilation: its cubin, then its text by every disassembler."""
+        """Compile to a cubin, and disassemble it by every tool."""
         stem = self.folder / "-".join((ptx.stem, *map(str, job)))
         cubin, log = stem.with_name(f"{stem.name}.cubin"), stem.with_name(f"{stem.name}.log")
         flags = ("-v", *(["-c"] if job.relocatable else []), f"-maxrregcount={job.limit}", f"-arch={job.arch}")
@@ -188,7 +188,7 @@ class Oracle:
                 self.count("cubin, missing", False, f"{where} {kernel.key.symbol}")
 
     def figures(self, where: str, kind: str, kernel: Kernel, function: SassFunction) -> None:
-        """One record."""
+        """Compare one record."""
         said, usage, local = kernel.usage, function.usage, function.stats.local
         own, entry = function.stats.spills(kernel.role), kernel.role == "entry"
         together = own if not local.callees else local.tree and local.tree.pair
@@ -247,7 +247,7 @@ class Oracle:
                     self.count("class of a kernel's access", right, f"{where}: {function.symbol} {access}")
 
     def count(self, kind: str, right: bool, where: str) -> None:
-        """One comparison."""
+        """Count one comparison."""
         self.counts[f"{kind}: {'right' if right else 'WRONG'}"] += 1
         if not right and self.counts[f"{kind}: WRONG"] <= _SHOWN:
             print(f"{kind}: {where}", flush=True)

@@ -53,7 +53,7 @@ _BATCH, _LARGEST = 100, 60_000
 
 
 def functions(path: Path, number: int, skip: int) -> Iterator[tuple[Function, Pressure]]:
-    """Those of one architecture, without those of the first cubins."""
+    """Functions of one architecture, without those of the first cubins."""
     data = path.read_bytes()
     images = (each for each in containers.images(Window(data), Budget(DEFAULT, len(data))))
     cubins = (Cubin(each.plain()) for each in images if isinstance(each, Image))
@@ -129,7 +129,7 @@ def look_into(pressure: Pressure, rows: list[Row], words: NDArray[np.int64], tal
 
 
 def compare(found: Live, effects: Effects, rows: list[Row], codes: list[int], tally: Counter[str]) -> Iterator[str]:
-    """Count, and say what differs."""
+    """Count, and print differences."""
     calling = found.at_least or not CALLS.isdisjoint(codes)
     peak = 0
     for at, (code, row) in enumerate(zip(codes, rows, strict=False)):

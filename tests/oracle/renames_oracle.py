@@ -87,7 +87,7 @@ def chosen(kernels: Sequence[Kernel], words: Callable[[Function], Iterable[str]]
 
 
 def renaming(kernels: Sequence[Kernel], kind: str, rng: random.Random) -> Callable[[Kernel], Kernel]:
-    """What becomes of a kernel's name, or of its object."""
+    """New name of a kernel, or of its object."""
     known = {word for each in kernels for word in _WORD.findall(demangle(each.key.symbol))}
     bases = chosen(kernels, lambda name: (name.base,), rng)
     scopes = chosen(kernels, lambda name: _WORD.findall("".join(name.scopes[-1:]))[:1], rng)
@@ -177,7 +177,7 @@ def planted(
 
 
 def reported(base: list[Kernel], head: list[Kernel], truth: Truth) -> Counter[str]:
-    """How many pairs of each kind: of renamed kernels, and of all others those that are wrong."""
+    """Number of pairs per kind: of renamed kernels, and of wrong pairs among the others."""
     found = paired(base, head)
     after = {id(match.before): (match.after, True) for match in found.renamed}
     after |= {id(before): (later, True) for before, later in found.same}
@@ -191,7 +191,7 @@ def reported(base: list[Kernel], head: list[Kernel], truth: Truth) -> Counter[st
             counts["unpaired"] += renamed
             continue
         correct = right is not None and _facts(given) == _facts(right)
-        if right is not None and not correct and _figures(given) == _figures(each) == _figures(right):
+        if right is not None and not correct and _metrics(given) == _metrics(each) == _metrics(right):
             counts["untold"] += 1  # nothing differs, so nothing is said
             continue
         counts[f"{'sure' if sure else 'open'} {'right' if correct else 'wrong'}"] += renamed or not correct
@@ -203,7 +203,7 @@ def _facts(kernel: Kernel) -> Hashable:
     return kernel.key.symbol, kernel.key.arch, kernel.usage
 
 
-def _figures(kernel: Kernel) -> Hashable:
+def _metrics(kernel: Kernel) -> Hashable:
     return kernel.usage, kernel.sass and kernel.sass.digest
 
 

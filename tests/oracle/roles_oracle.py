@@ -37,7 +37,7 @@ STEP = 16
 
 
 class Line(NamedTuple):
-    """One instruction of nvdisasm's text."""
+    """An instruction of nvdisasm's text."""
 
     guarded: bool
     opcode: str
@@ -171,7 +171,7 @@ def _kernel(random: Random, name: str) -> tuple[str, str]:
 
 
 def _builds(folder: Path, arch: str, state: str, ptx: str) -> dict[str, Build]:
-    """What spillscan makes of a module by each form of it; the naive reading needs the text besides."""
+    """Builds read from each form of a module; the naive reading needs the text besides."""
     place = folder / state
     place.mkdir()
     module, cubin = place / "module.ptx", place / "module.cubin"

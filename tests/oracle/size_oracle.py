@@ -48,14 +48,14 @@ OLDEST = 75
 
 
 def weighed(path: Path) -> tuple[Sizes, mmap.mmap]:
-    """What `size` says of a file."""
+    """Sizes of a file, as `size` prints them."""
     with path.open("rb") as file:
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return sizes_of(buffer, len(buffer), DEFAULT, copies=True), buffer
 
 
 def lines(tool: Path, *arguments: str) -> Iterator[str]:
-    """What cuobjdump prints."""
+    """Output of cuobjdump."""
     process = subprocess.Popen([tool, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     with process:
@@ -127,7 +127,7 @@ def copies(path: Path, weight: Sizes, tool: Path, found: Differences) -> int:
 
 
 def main() -> int:
-    """Compare, and say what differs."""
+    """Compare, and print differences."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--public", action="store_true")

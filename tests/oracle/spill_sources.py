@@ -49,7 +49,7 @@ _CALLS = ("small", "wide", "pressed", "nested", "fib", "fill", "both", "pointer"
 
 
 def source(seed: int, kernels: int = 8) -> str:
-    """One translation unit."""
+    """A translation unit."""
     random = Random(seed)
     return _HELPERS + "".join(_kernel(random, f"kernel_{seed}_{number}") for number in range(kernels))
 

@@ -25,7 +25,7 @@ ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 
 def cubin(plant: dict[str, Any], side: str, options: list[str], folder: Path) -> Path:
-    """One build of a plant."""
+    """Build of a plant."""
     (folder / "k.cu").write_text(plant["source"])
     words = ["nvcc", "-w", "-cubin", *options, *shlex.split(plant.get(side, ""))]
     subprocess.run([*words, "k.cu", "-o", f"{side}.cubin"], check=True, cwd=folder)

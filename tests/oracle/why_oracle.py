@@ -26,7 +26,7 @@ NEW, OLD = "13.5", "13.0"
 
 
 class Side(NamedTuple):
-    """One build of a kernel."""
+    """A build of a kernel."""
 
     source: str
     flags: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ extern "C" __global__ void k(const float* a, float* b, int n) {{
 
 
 def bounded(bounds: str, size: int) -> str:
-    """A kernel that holds an array in registers."""
+    """Kernel with an array in registers."""
     return f"""extern "C" __global__ void {bounds} k(const float* __restrict__ a, float* b, int n) {{
   float s[{size}];
   int t = threadIdx.x;

@@ -1,4 +1,4 @@
-"""Words in Markdown: a name is one code span, whatever stands in its angles."""
+"""Words in Markdown: a name is one code span, whatever its angle brackets contain."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Terminal(io.StringIO):
         return True
 
     def lines(self) -> list[str]:
-        """What it shows now."""
+        """Lines that it shows now."""
         screen = pyte.Screen(200, 5)
         pyte.Stream(screen).feed(self.getvalue())
         return [line.rstrip() for line in screen.display if line.strip()]

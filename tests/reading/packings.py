@@ -19,7 +19,7 @@ Pack = Callable[[bytes, str], bytes]
 
 
 def zipped(data: bytes, name: str, **others: bytes) -> bytes:
-    """As members that stand as they are."""
+    """Zip archive of stored members."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         for each, content in {name: data, **others}.items():
@@ -28,7 +28,7 @@ def zipped(data: bytes, name: str, **others: bytes) -> bytes:
 
 
 def tar(data: bytes, name: str) -> bytes:
-    """As POSIX says."""
+    """Tar archive by POSIX."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         member = tarfile.TarInfo(name)
@@ -38,7 +38,7 @@ def tar(data: bytes, name: str) -> bytes:
 
 
 def library(data: bytes, name: str, **others: bytes) -> bytes:
-    """As ``ar`` writes it, names of at most 15 letters."""
+    """Archive as ``ar`` writes it, with names of at most 15 letters."""
     made = b"!<arch>\n"
     for each, content in {**others, name[-15:]: data}.items():
         made += f"{each + '/':<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode() + content
@@ -63,12 +63,12 @@ def wheel(data: bytes, name: str) -> bytes:
 
 
 def joined(data: bytes, name: str) -> bytes:
-    """A tar and behind it another, as ``cat`` makes it."""
+    """Two tar archives joined by ``cat``."""
     return tar(b"nothing\n", "first.txt") + tar(data, name)
 
 
 def folder(data: bytes, _: str) -> bytes:
-    """As it is: the folder is that of the file itself."""
+    """The plain file, in a folder."""
     return data
 
 

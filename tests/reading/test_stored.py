@@ -1,5 +1,6 @@
-"""All that is read of each fixture, as it was read before: ``python -m tests.reading.test_stored`` writes it anew. What
-is right is tested elsewhere; this says what else a change moved."""
+"""Records of each fixture, compared with stored ones: ``python -m tests.reading.test_stored`` rewrites them. Other
+tests check that they are right; this one shows all that a change affects.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ def test_the_manifest_is_in_the_order_in_which_it_is_written() -> None:
 
 
 def write() -> None:
-    """Write the file anew; read its diff."""
+    """Rewrite the file; read its diff."""
     os.chdir(FIXTURES)
     lines = [f" {json.dumps(file)}: {json.dumps(summary(file))}" for file in FILES + TOGETHER]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

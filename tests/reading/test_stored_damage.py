@@ -1,6 +1,7 @@
-"""What is read of fixtures that were damaged at random, as it was read before: ``python -m
-tests.reading.test_stored_damage`` writes it anew. What is right is tested elsewhere; this says what else a change
-moved, where no compiler ever wrote what is read."""
+"""Records of randomly damaged fixtures, compared with stored ones: ``python -m tests.reading.test_stored_damage``
+rewrites them. Other tests check that they are right; this one shows all that a change affects in input that no compiler
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _SEEDS = 3
 
 
 def _lines(data: bytes, chance: Random) -> bytes:
-    """One to four times lines are lost, doubled, moved, cut, joined, or mixed with those behind them."""
+    """One to four times lines are lost, doubled, moved, cut, joined, or mixed with later ones."""
     lines = data[:_LARGEST_BYTES].splitlines(keepends=True)
     for _ in range(chance.randint(1, 4) if len(lines) > 8 else 0):
         at = chance.randrange(len(lines) - 3)
@@ -71,7 +72,7 @@ def _bytes(data: bytes, chance: Random) -> bytes:
 
 
 def reported(file: str) -> list[Any]:
-    """Of each damaged form: how many kernels and functions are read, issues of which kind, and a digest of all."""
+    """Per damaged form: number of kernels and functions, issues by kind, and a digest of all."""
     with Source(str(FIXTURES / file)).open() as stream:
         data = b"".join(stream.chunks())
     is_code = b"\0" in data[:4096]
@@ -108,7 +109,7 @@ def test_as_it_was_read_before(file: str) -> None:
 
 
 def write() -> None:
-    """Write the file anew; read its diff."""
+    """Rewrite the file; read its diff."""
     lines = [f" {json.dumps(file)}: {json.dumps(reported(file))}" for file in FILES]
     STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

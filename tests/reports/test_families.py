@@ -22,7 +22,7 @@ from tests.reporting import kernel, rendered, report_of
 
 
 def instances() -> list[Kernel]:
-    """40 instances of one template on two archs, of which six spill, and a function that does not."""
+    """40 instances of one template on two archs, six of which spill, and a function that does not."""
     found = [
         kernel(f"void ns::gemm<{size}, float>(float*)", spills=size if size > 37 else 0, registers=64, arch=arch)
         for size in range(40)
@@ -38,7 +38,7 @@ def older() -> list[Kernel]:
 
 
 def wide() -> str:
-    """A table of long words, one column of which is empty."""
+    """Table of long words, with one empty column."""
     named = {"kernel": "k" * 50, "first build": "nightly-2026-03-01-of-a-branch (01234567)", "what": "w" * 60}
     columns = [Column(head, head, itemgetter(head), left=True) for head in named]
     columns += [Column(head, head, itemgetter(head), spare=head != "after") for head in ("after", "holds", "with")]

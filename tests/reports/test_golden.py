@@ -37,7 +37,7 @@ SUFFIXES |= dict.fromkeys(("json", "gitlab"), "json") | {"csv": "csv"}
 
 
 def printed(call: tuple[str, ...], name: str, stdin: bytes = b"") -> bytes:
-    """What the command prints in one format."""
+    """Output of the command in one format."""
     unset = ("FORCE_COLOR", "COLUMNS", "GITHUB_WORKSPACE", "CI_PROJECT_DIR")
     environment = {key: value for key, value in os.environ.items() if key not in unset}
     result = run(*call, "-f", name, env=environment, stdin=stdin)
@@ -56,7 +56,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 def golden(case: str, name: str) -> bytes:
-    """What it must be."""
+    """Expected output."""
     return printed(NOTHING, name, b"ptxas info    : 0 bytes gmem\n") if case == "empty" else printed(CASES[case], name)
 
 
@@ -71,7 +71,7 @@ def test_nothing_else_is_golden() -> None:
 
 
 def write() -> None:
-    """Write every golden file anew, and only those."""
+    """Rewrite every golden file, and only those."""
     GOLDEN.mkdir(exist_ok=True)
     for path in GOLDEN.iterdir():
         path.unlink()

@@ -1,4 +1,4 @@
-"""What comes from a log never acts: every report, read by its own format's rules, holds hostile names as text only."""
+"""Text from a log never acts: parsed by its own format's rules, every report has hostile names as text only."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PAYLOADS = (
 
 
 def encodable(parts: Iterable[str]) -> str:
-    """As a reader gives it: half surrogates do not come through (a snapshot with one is refused)."""
+    """Text as a reader gives it: without lone surrogates (a snapshot with one is refused)."""
     return "".join(parts).encode("utf-8", "replace").decode()
 
 
@@ -173,7 +173,7 @@ def text_holds(output: str, report: Report) -> None:
 
 
 def terminal_events(output: str) -> set[str]:
-    """What a terminal does with the output."""
+    """Effects of the output on a terminal."""
     log = io.StringIO()
     pyte.Stream(pyte.DebugScreen(to=log)).feed(output)
     return {json.loads(line)[0] for line in log.getvalue().splitlines()}
@@ -197,7 +197,7 @@ def github_holds(output: str, report: Report) -> None:
 
 
 def stays(path: str) -> None:
-    """A path that stays in the repository, or an absolute one, which no way back up leads away from."""
+    """Assert that a path is in the repository, or absolute without leading upwards."""
     assert path
     assert not path.startswith(("//", "\\"))
     assert ".." not in path.split("/")

@@ -1,4 +1,4 @@
-"""Where findings are shown: the source where it is known, else the log; outside of the repository only if absolute."""
+"""Places of findings: in the source if known, else in the log; outside of the repository only if absolute."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_origins_outside_of_the_repository_stay_absolute() -> None:
 @pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])
 @pytest.mark.parametrize("name", ["text", "markdown"])
 def test_copies_of_a_device_function_are_told_apart(name: str, release: str) -> None:
-    """By the kernel in whose code each stands; a snapshot keeps it."""
+    """By the kernel whose code contains each copy; a snapshot keeps it."""
     kernels = list(alone(with_callees(f"callees-{release}.cubin")))
     again = build_of(rendered("json", report_of("scan", kernels)).encode()).kernels
     assert [each.caller for each in again] == [each.caller for each in kernels]

@@ -1,4 +1,4 @@
-"""What teams plug into their services, run as far as it runs without them."""
+"""Files that teams add to their services, run as far as possible without the services."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def judge(machine: Machine, **inputs: str) -> tuple[int, dict[str, str], str]:
-    """The action's steps with GitHub's environment: (exit status, outputs, what the last step said)."""
+    """Run the action's steps with GitHub's environment: (exit status, outputs, output of the last step)."""
     status, outputs = machine.action(inputs)
     return status, outputs, machine.steps[-1].said
 

@@ -54,7 +54,7 @@ FINDS_NOTHING = ("scan",)
 
 
 def huge(kind: Any) -> Report:
-    """As many findings on kernels of such names; what finds nothing has 1,000 of them."""
+    """So many findings on kernels with such names; 1,000 for formats without findings."""
     names = long_names()[:1000] if kind in FINDS_NOTHING else long_names()
     head = [kernel(name, spills=8 + index % 400, registers=255) for index, name in enumerate(names)]
     base = [kernel(name, spills=4, registers=255) for name in names] if kind == "diff" else []
@@ -127,7 +127,7 @@ def validate(name: str, output: str) -> None:
 
 
 def assert_html(output: str) -> None:
-    """Every element is closed in its place, ids stand once, and the policy names the style sheet and the script."""
+    """Check that every element is closed in its place, ids are unique, and the policy names style sheet and script."""
     page = Document(output)
     assert page.open == []
     assert len(set(page.ids)) == len(page.ids)

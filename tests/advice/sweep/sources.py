@@ -90,7 +90,7 @@ FILES = (
 
 
 def wrong_with(source: Source, nvcc: str, folder: Path) -> list[str]:
-    """How each setting of a source differs from the same by hand; empty: in nothing."""
+    """Differences between each setting of a source and the same change made by hand; empty if there are none."""
     for name, text in (*FILES, *source.files, ("k.cu", source.text)):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("BOUNDS", OWN))

@@ -1,4 +1,4 @@
-"""What tests of sweeps share: the ptxas of PyPI, nvcc if there is one, and both by hand."""
+"""Shared code of the sweep tests: PyPI's ptxas, nvcc if there is one, and runs of both by hand."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def curves(*words: str | Path, **keywords: Any) -> list[dict[str, Any]]:
 
 
 def metrics_of(log: str) -> Metrics:
-    """What ``ptxas -v`` prints of each kernel, by a regular expression."""
+    """Metrics of each kernel in the output of ``ptxas -v``, by a regular expression."""
     return {each[1]: (int(each[6]), int(each[3]), int(each[4]), int(each[5])) for each in _ENTRY.finditer(log)}
 
 
 @cache
 def by_hand(text: str, arch: str, *options: str) -> Metrics:
-    """What ptxas prints of a PTX module."""
+    """Output of ptxas for a PTX module."""
     with TemporaryDirectory() as folder:
         source = Path(folder, "k.ptx")
         source.write_text(text)

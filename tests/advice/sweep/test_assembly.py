@@ -1,4 +1,4 @@
-"""What ptxas makes of PTX that inputs hold: by the real one."""
+"""PTX in inputs, compiled by a real ptxas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of CUDA sources by a real nvcc: each is what a person gets by writing it, or is said to be tried in PTX."""
+"""Settings of CUDA sources with a real nvcc: equal to the edited source, or reported as tried in PTX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tree, audited by one process: what every other way must come to."""
+"""One tree audited by a single process: the reference for all other ways."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def tree(folder: Path, copies: int = 1) -> Path:
 
 
 def kept(root: Path | str, label: str = "v1") -> tuple[Build, list[tuple[Any, ...]]]:
-    """All that a dataset holds of one build: its records, and its units with failures."""
+    """Contents of one build in a dataset: its records, and its units with failures."""
     columns = "uri, content_hash, size_bytes, coalesce(failure, '')"
     units = open_dataset(str(root)).ask(f"SELECT {columns} FROM units WHERE label = ? ORDER BY ALL", [label]).rows
     return load_build(str(root), label), units

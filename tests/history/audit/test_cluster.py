@@ -21,7 +21,7 @@ from tests.history.audit.test_runs import waited_for
 
 @contextmanager
 def cluster(folder: Path, workers: int) -> Iterator[str]:
-    """The address of a scheduler with so many workers, of one thread each, none of which is started again."""
+    """Address of a scheduler with so many workers, of one thread each; none is restarted."""
     scheduler_file = folder / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

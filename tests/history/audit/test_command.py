@@ -20,7 +20,7 @@ DEMO = FIXTURES / "demo"
 
 
 class Here(ThreadPoolExecutor):
-    """An executor of this process, where processes of their own would only import everything anew."""
+    """Executor in this process, since new processes would only import everything again."""
 
     _processes: dict[int, object] | None = None
 

@@ -31,7 +31,7 @@ def test_killed_with_all_its_processes_it_goes_on_where_it_was(tmp_path: Path) -
 
 
 def kept_whole(tree: Path, folder: Path) -> object:
-    """What an undisturbed audit makes."""
+    """Result of an undisturbed audit."""
     run(tree, folder / "whole")
     return kept(folder / "whole")
 

@@ -1,4 +1,4 @@
-"""What is found of what the user names, and what is left out."""
+"""Files found for the inputs of an audit, and files left out."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Flaky(BaseHTTPRequestHandler):
 
 
 class FlakyServer(ThreadingHTTPServer):
-    """Stands before the server at port ``behind``."""
+    """Proxy for the server at port ``behind`` that fails at times."""
 
     daemon_threads = True
 
@@ -108,7 +108,7 @@ def flaky(behind: int, every: int) -> Iterator[FlakyServer]:
 
 @contextmanager
 def object_store(every: int) -> Iterator[FlakyServer]:
-    """An S3 API for this process and those that it starts, of which one call in ``every`` fails."""
+    """S3 API for this process and its children, of which one call in ``every`` fails."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

@@ -40,7 +40,7 @@ class Life:
 
     @property
     def name(self) -> tuple[str, str]:
-        """What it is called last."""
+        """Its last name."""
         return self.symbols[max(self.symbols)], self.tile
 
     def kernel(self, at: int) -> Kernel:
@@ -76,11 +76,11 @@ class Past:
     lives: list[Life]
 
     def kernels(self, at: int) -> list[Kernel]:
-        """Those of one build."""
+        """Kernels of one build."""
         return [life.kernel(at) for life in self.lives if at in life.symbols]
 
     def expected(self) -> Counter[Said]:
-        """What happened, read off the lives."""
+        """Expected events, derived from the lives."""
         filled = [at for at in range(self.builds) if at not in self.empty]
         return Counter(said for life in self.lives for said in _expected(life, filled))
 
@@ -184,7 +184,7 @@ def write(made: Past, root: Path) -> None:
 
 
 def label(at: int) -> str:
-    """What a build is called."""
+    """Label of a build."""
     return f"b{at}"
 
 
@@ -193,7 +193,7 @@ def _day(at: int) -> str:
 
 
 def disagreements(made: Past, root: Path) -> list[str]:
-    """What series and ``diff`` of each build with the next say otherwise than planted."""
+    """Differences between the planted changes and those in series and in ``diff`` of consecutive builds."""
     found = []
     series, rows = _followed(root)
     reported = Counter(said for row in rows for said in _said(row))

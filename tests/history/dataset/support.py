@@ -1,4 +1,4 @@
-"""What the tests of datasets share."""
+"""Shared code of the dataset tests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """Result of a command."""
 
     status: int
     out: str

@@ -1,4 +1,4 @@
-"""What is appended is all there, once, whoever appends it."""
+"""Appends are complete and unique, whoever makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a course over builds costs grows with their kernels: calls are counted at n, 2n and 4n."""
+"""Cost of histories grows linearly with the kernels: calls are counted at n, 2n and 4n."""
 
 from __future__ import annotations
 

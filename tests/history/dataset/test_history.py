@@ -38,7 +38,7 @@ def put(root: Path, label: str, *kernels: Kernel, **meta: str) -> None:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight builds, appended out of order; the sixth lost softmax, and two copies of it stand in the seventh."""
+    """Eight builds, appended out of order; the sixth lacks softmax, and the seventh has two copies of it."""
     place = tmp_path_factory.mktemp("history") / "data"
     order = (3, 0, 1, 2, 7, 6, 5, 4)
     for at in order:

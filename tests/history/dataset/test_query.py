@@ -1,4 +1,4 @@
-"""What may be asked, and what may not."""
+"""Queries that are allowed, and queries that are rejected."""
 
 from __future__ import annotations
 

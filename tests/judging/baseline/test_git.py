@@ -17,7 +17,7 @@ CONFLICT = "unresolved merge conflict; keep the lines you want from each side\n"
 
 
 def baseline_of(symbols: list[str], spills: int = 0) -> Baseline:
-    """Baseline of kernels, of which `gemm2` spills."""
+    """Baseline of some kernels, of which `gemm2` spills."""
     kernels = [kernel(each, (spills, 8) if spills and each == "_Z5gemm2Pf" else (0, 0)) for each in symbols]
     return written(build(*kernels))
 

@@ -45,7 +45,7 @@ WIDTHS = ("80", "160")
 
 
 def printed(call: tuple[str | Path, ...], width: str) -> str:
-    """What a person sees at the top of a checkout."""
+    """Output at the top of a checkout."""
     words = [part.relative_to(ROOT) if isinstance(part, Path) else part for part in call]
     environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": width}
     return run(*words, env=environment).stdout.decode()

@@ -1,4 +1,4 @@
-"""What a change is worth: equal builds say nothing, a worse figure never says less, the unknown is never equal."""
+"""Severity of changes: equal builds give none, a worse value never a lower one, unknown is never equal."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_devices_are_those_asked_for() -> None:
 
 
 class Bounds:
-    """What kernels' launch bounds say, by registers: the only thing in which the two sides differ here."""
+    """Launches by the number of registers, as if from launch bounds."""
 
     def __init__(self, threads: dict[int | None, int]) -> None:
         self.threads = threads

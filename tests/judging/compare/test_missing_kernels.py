@@ -119,7 +119,7 @@ def test_more_than_a_few_are_a_gap_where_units_are_not_known(kernels: int, gone:
 
 
 def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
-    """One log a source, none of which names its source: a lost log is a gap, however few kernels it had."""
+    """With one log per source, none of which names its source, a lost log is a gap, however few kernels it had."""
     blocks = read_text(FIXTURES / "ptxas" / "plain-12.9.log").split("ptxas info    : Compiling entry")
     whole = [f"ptxas info    : Compiling entry{block}" for block in blocks[1:] if "'sm_80'" in block.splitlines()[0]]
     assert len(whole) > 3

@@ -1,5 +1,6 @@
-"""Which of several kernels of one name is which, one fact a row. Ties are decided the same way each time: the first
-with the first. Typed by hand."""
+"""Pairing of several kernels of one name, one fact per row. Ties are decided the same way each time: the first with the
+first. Typed by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels, machine code and policies of the tables beside this module."""
+"""Kernels, machine code and policies for the tables in this folder."""
 
 from __future__ import annotations
 

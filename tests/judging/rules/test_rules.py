@@ -76,7 +76,7 @@ def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.limits], ids=lambda rule: rule.id)
 def test_a_rule_with_a_limit_is_undecided_where_its_value_is_missing(rule: Rule) -> None:
-    """It finds nothing there either; and where its limit is not set, nothing is open."""
+    """It has no findings there either, and if its limit is not set, nothing is undecided."""
     silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
     change = Change(state="unknown", before=silent, after=silent)
     for limits in ({each.name: value for each in rule.limits} for value in (1, None)):
@@ -108,7 +108,7 @@ def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, t
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
 def test_a_kernel_of_the_same_values_excuses_none(rule: str, tmp_path: Path) -> None:
-    """Equal kernels are judged once: what a rule judges by must be part of what makes them equal."""
+    """Equal kernels are checked once, so the key of equality must contain all that a rule reads."""
     (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["scope"]) == (rule, "build"))
     all_found = findings(example, tmp_path)
     objected = Counter(id(finding.kernel) for finding in all_found)
@@ -128,7 +128,7 @@ def policy_of(case: dict[str, Any]) -> Policy:
 
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:
-    """What the rules find in an example's build or change."""
+    """Findings of the rules in an example's build or change."""
     paths, base = (
         [FIXTURES / name for name in (given if isinstance(given, list) else [given])]
         for given in (case["input"], case.get("base", []))

@@ -1,4 +1,4 @@
-"""What rules say of one kernel: ``builds.yaml``."""
+"""Findings in one kernel: ``builds.yaml``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules say of a change: ``changes.yaml``."""
+"""Findings in a change: ``changes.yaml``."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Case:
     """What was done to (symbol before, arch)."""
 
     def builds(self) -> tuple[Build, Build]:
-        """As :func:`spillscan.diff` takes them."""
+        """Both builds, as arguments of :func:`spillscan.diff`."""
         return Build(kernels=tuple(self.base)), Build(kernels=tuple(self.head))
 
 
@@ -129,7 +129,7 @@ def template(rng: random.Random) -> list[Name]:
 
 
 def argument_added(rng: random.Random, name: Name) -> Name:
-    """A template parameter more, in front or behind; the choice is the template's, not the instance's."""
+    """One template parameter more, first or last; each template has its own choice."""
     added = rng.choice(("Lb0E", "Lb1E", "Li4E", "f", "N4cute6LayoutE"))
     return replace(name, arguments=(*name.arguments, added) if rng.random() < 0.7 else (added, *name.arguments))
 
@@ -191,7 +191,7 @@ RENAMES = {
 
 
 def make(seed: int, templates: int = 120, changed: float = 0.4) -> Case:
-    """Two builds of ``templates`` templates, of which a share was changed, each in one way for all archs."""
+    """Two builds of ``templates`` templates; some of them are changed, each in one way for all archs."""
     rng = random.Random(seed)
     case = Case()
     taken: set[str] = set()

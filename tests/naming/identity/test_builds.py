@@ -67,7 +67,7 @@ def test_a_rename_that_only_the_user_can_know_is_stated(release: str) -> None:
 
 @each_release
 def test_one_more_lambda_is_one_kernel_more(release: str) -> None:
-    """It takes the number of the first, and moves the others'."""
+    """The new lambda takes the number of the first, and moves the others'."""
     assert [change.state for change in changes("here", "lambda", release)] == ["added"]
     (back,) = changes("lambda", "here", release)
     assert back.state == "removed"

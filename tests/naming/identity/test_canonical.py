@@ -130,7 +130,7 @@ def test_real_symbols_demangle_to_the_same_words() -> None:
 
 
 def demangled(symbol: str) -> str:
-    """What LLVM's demangler makes of it; nothing where that does not take it."""
+    """Name by LLVM's demangler; empty if it rejects the symbol."""
     try:
         return pycxxfilt.itanium_demangle(symbol) or ""
     except ValueError:
@@ -175,7 +175,7 @@ scopes = st.lists(source_names, min_size=2, max_size=4).map("".join).map("N{}E".
 
 
 def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """What types hold types."""
+    """Types that contain types."""
     lists = st.lists(inner, min_size=1, max_size=3).map("".join)
     return st.one_of(
         scopes,

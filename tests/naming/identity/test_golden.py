@@ -1,5 +1,6 @@
-"""Which kernel of a build is which of another, how sure, and among how many, as it is in `golden.txt`: generated
-refactorings, with code and without. `python -m tests.naming.identity.test_golden` writes it anew: read its diff."""
+"""Pairs of kernels of two builds, with evidence and number of candidates, as stored in `golden.txt`: generated
+refactorings, with and without code. `python -m tests.naming.identity.test_golden` rewrites it: read its diff.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ Builds = tuple[list[Kernel], list[Kernel]]
 
 
 def lambdas(seed: int) -> Builds:
-    """Lambdas of one function, numbered; some were put in between, others taken out, some changed their figures, and
-    what a front end does not say is unknown."""
+    """Numbered lambdas of one function; some were inserted, others removed, some have changed metrics, and values that
+    a front end does not report are unknown.
+    """
     chance = Random(seed)
 
     def numbered(figures: list[Usage], coded: float) -> list[Kernel]:
@@ -62,7 +64,7 @@ def groups() -> Iterator[tuple[str, Builds]]:
 
 
 def said(builds: Builds) -> str:
-    """One line for each pair that is no identity or has several of its name, and for each that stands alone."""
+    """One line per pair that is no identity or has several of its name, and per kernel without a counterpart."""
     found = paired(*builds)
 
     def name(kernel: Kernel) -> str:

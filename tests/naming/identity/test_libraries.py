@@ -1,4 +1,4 @@
-"""Which library of one build is which of another, one fact a row."""
+"""Matched libraries of two builds, one fact per row."""
 
 from __future__ import annotations
 

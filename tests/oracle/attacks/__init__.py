@@ -20,7 +20,7 @@ from spillscan.cli import main
 
 @dataclass(slots=True)
 class Attack:
-    """One damaged input, judged."""
+    """A damaged input and its result."""
 
     damage: str
     sample: str
@@ -29,7 +29,7 @@ class Attack:
 
 
 def gate(files: Mapping[str, bytes], command: str, *options: str) -> tuple[int, str]:
-    """Exit status of a gate that is given ``files`` as its inputs, and what it says on standard error."""
+    """Exit status and standard error of a gate with the inputs ``files``."""
     out, said = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with tempfile.TemporaryDirectory(prefix="attack-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         for name, data in files.items():
@@ -42,5 +42,5 @@ def gate(files: Mapping[str, bytes], command: str, *options: str) -> tuple[int, 
 
 
 def crashed(said: str) -> bool:
-    """Whether a gate says that something went wrong that it does not know."""
+    """Whether a gate reports an unexpected error."""
     return "unexpected error" in said or "Traceback" in said

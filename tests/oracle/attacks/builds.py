@@ -1,4 +1,4 @@
-"""Two builds, one of which is damaged: what got worse is never passed, what stayed the same is never a regression."""
+"""Two builds, one of them damaged: a regression never passes, and an unchanged build is never one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _spoiled_samples() -> Sequence[logs.Sample]:
 
 
 def _worse(chance: Random, text: bytes) -> bytes:
-    """``text`` with more spills in one of its kernels, or device functions, wherever it stands."""
+    """``text`` with more spills in one of its kernels or device functions."""
     match = chance.choice(list(_STACK.finditer(text)))
     more = b"%s%s%d bytes stack frame, %d bytes spill stores, %d bytes spill loads\n" % (
         match[1],
@@ -64,7 +64,7 @@ def _worse(chance: Random, text: bytes) -> bytes:
 
 
 def _same(chance: Random, name: str) -> Attack:
-    """The same compilers, whose output is interleaved in another way."""
+    """Output of the same compilers, interleaved differently."""
     chosen = [chance.choice(logs.samples()) for _ in range(chance.randint(2, 4))]
     texts = [sample.text for sample in chosen]
     size = chance.choice(logs.GRANULARITIES)

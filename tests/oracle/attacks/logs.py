@@ -45,7 +45,7 @@ _REPORT = re.compile(r"(?<!-X)ptxas(?! -)|nvlink|info {4}:|registers|spill|stack
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One undamaged log."""
+    """An undamaged log."""
 
     name: str
     text: bytes
@@ -58,7 +58,7 @@ class Sample:
 
 
 def read(data: bytes) -> Reading:
-    """What the reader makes of ``data``."""
+    """Result of the reader for ``data``."""
     return logs.read(Stream(io.BytesIO(data), "attacked.log"), "attacked.log")
 
 
@@ -160,7 +160,7 @@ def traceless(text: str, known: frozenset[str]) -> bool:
 
 
 def _without_known(line: str, known: frozenset[str]) -> str:
-    """What another program wrote before a whole message: its own line was not ended."""
+    """Text of another program before a whole message, whose own line was not ended."""
     at = line.rfind("ptxas ")
     return line[:at] if at >= 0 and line[at:] in known else line
 
@@ -180,7 +180,7 @@ _FORMS = (
 
 
 def attack(chance: Random) -> Attack:
-    """One damaged log, judged."""
+    """A damaged log and its result."""
     name = chance.choice(tuple(_DAMAGES))
     count, damage = _DAMAGES[name]
     chosen = [chance.choice(samples()) for _ in range(count(chance))]
@@ -203,7 +203,7 @@ def attack(chance: Random) -> Attack:
 
 
 def _passed(chance: Random, data: bytes, chosen: Sequence[Sample]) -> Iterator[str]:
-    """What ``check`` says, with a limit that one of the kernels breaks."""
+    """Output of ``check`` with a limit that one of the kernels exceeds."""
     figures = [kernel.usage.registers for sample in chosen for kernel in sample.reading.kernels]
     if known := [registers for registers in figures if registers]:
         status, said = gate({"attacked.log": data}, "check", "--set", f"max_registers={chance.choice(known) - 1}")
@@ -287,7 +287,7 @@ def _gap(chance: Random, chosen: Sequence[Sample]) -> bytes:
 
 
 def interleaved(chance: Random, texts: Sequence[bytes], granularity: str) -> bytes:
-    """What several writers write into one file, in pieces."""
+    """Output of several writers in one file, in pieces."""
     match granularity:
         case "message":
             pieces = [_MESSAGE.findall(text) for text in texts]
@@ -331,7 +331,7 @@ def _encode(chance: Random, chosen: Sequence[Sample]) -> bytes:
 
 
 def _two_builds(chance: Random, chosen: Sequence[Sample]) -> bytes:
-    """One build's log behind another's that was broken off."""
+    """Log of one build after a truncated log of another."""
     return _cut_tail(chance, chosen[:1]) + b"".join(sample.text for sample in chosen[1:])
 
 
@@ -373,7 +373,7 @@ _METRICS = tuple(name for name in Usage.__struct_fields__ if name != "unknown_cl
 
 
 def wrong(reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = ()) -> Iterator[str]:
-    """What is called certain and is not so, save where its own lines (of ``lines``) stand as they should."""
+    """Values reported as certain that are wrong, except if the kernel's own lines (of ``lines``) are intact."""
     truth = _by_symbol(kernel for sample in chosen for kernel in sample.reading.kernels)
     for kernel in reading.kernels:
         if kernel.confidence == "certain":
@@ -392,7 +392,7 @@ def wrong(reading: Reading, chosen: Sequence[Sample], lines: Sequence[str] = ())
 
 
 def _orderly(lines: Sequence[str], line: int) -> bool:
-    """Whether one kernel's lines stand together from ``line`` on."""
+    """Whether one kernel's lines are together from ``line`` on."""
     mine = [each.rstrip("\r") + "\n" for each in lines[line - 1 : line + 3]]
     return any(traceless("".join(mine[:size]), frozenset()) for size in (4, 2) if len(mine) >= size)
 

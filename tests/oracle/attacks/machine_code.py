@@ -31,7 +31,7 @@ _FORMS = {"cuobjdump-": "sass", "fatbin-": "sass", "nvdisasm-": "nvdisasm", "res
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One undamaged dump or binary."""
+    """An undamaged disassembly or binary."""
 
     name: str
     form: str
@@ -148,7 +148,7 @@ def _whole_listing(lines: Sequence[str], form: str, known: frozenset[str]) -> bo
 
 
 def attack(chance: Random) -> Attack:
-    """One damaged dump or binary, judged."""
+    """A damaged disassembly or binary and its result."""
     chosen = chance.choice(samples())
     damages = _OF_BYTES if chosen.form == "binary" else _OF_TEXT
     name = chance.choice(tuple(damages))
@@ -257,7 +257,7 @@ def _spills(item: SassFunction | FunctionUsage) -> bool:
     return bool((item.usage and item.usage.spill_bytes) or item.stats.local.spill.accesses)
 
 
-def _figures(item: SassFunction | FunctionUsage) -> Hashable:
+def _metrics(item: SassFunction | FunctionUsage) -> Hashable:
     if isinstance(item, FunctionUsage):
         return item.usage
     stats, groups = item.stats, Counter[Hashable]()
@@ -277,7 +277,7 @@ def _hidden(issues: Sequence[Issue], symbol: str = "") -> set[str]:
 def lost(
     sample: Sample, data: bytes, found: Sequence[SassFunction | FunctionUsage], issues: Sequence[Issue]
 ) -> Iterator[str]:
-    """Spilling functions that are gone although nothing says that something may be missing."""
+    """Spilling functions that are missing without any report that something may be missing."""
     if len(data) < 64 or _hidden(issues) & {"kernels", "spills"}:
         return  # what is nearly empty is refused before it gets here
     known = {item.symbol for item in found if isinstance(item, SassFunction) and item.stats.spills is None}
@@ -294,12 +294,12 @@ def wrong(sample: Sample, found: Sequence[SassFunction | FunctionUsage], issues:
     not asked: a label that stands before another instruction leaves no trace."""
     truth: dict[str, set[Hashable]] = {}
     for item in sample.found:
-        truth.setdefault(item.symbol, set()).add(_figures(item))
+        truth.setdefault(item.symbol, set()).add(_metrics(item))
     longest = {item.symbol: item.stats.code_bytes for item in sample.found if isinstance(item, SassFunction)}
     for item in found:
         if _hidden(issues, item.symbol) & {"kernels", "spills", "code"}:
             continue
         if isinstance(item, SassFunction) and item.stats.code_bytes < longest.get(item.symbol, 0):
             continue  # its last instructions are lost, and nothing else: a shorter function looks the same
-        if item.symbol in truth and _figures(item) not in truth[item.symbol]:
+        if item.symbol in truth and _metrics(item) not in truth[item.symbol]:
             yield f"wrong: figures of {item.symbol[:60]}"

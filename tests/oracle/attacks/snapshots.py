@@ -37,7 +37,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One undamaged snapshot that no gate passes."""
+    """An undamaged snapshot that no gate passes."""
 
     name: str
     data: bytes
@@ -64,7 +64,7 @@ def samples() -> tuple[Sample, ...]:
 
 
 def attack(chance: Random) -> Attack:
-    """One damaged snapshot, judged."""
+    """A damaged snapshot and its result."""
     sample = chance.choice(samples())
     name = chance.choice(tuple(_DAMAGES))
     data = _DAMAGES[name](chance, sample.data)

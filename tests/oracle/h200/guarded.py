@@ -32,7 +32,7 @@ PATTERN = 0x5A5A3C3C
 
 
 def instead(register: int) -> bytes:
-    """``MOV R, constant``, behind all that is under way, with the longest wait behind it."""
+    """``MOV R, constant``, after everything in flight, followed by the longest wait."""
     low = 0x7000 | MOVE | register << 16 | PATTERN << 32
     scheduling = 15 | 7 << 5 | 7 << 8 | 0x3F << 11
     return struct.pack("<QQ", low, 0xF << 8 | scheduling << 41)
@@ -87,7 +87,7 @@ class Gpu:
             raise RuntimeError(f"{name}: error {code} of the driver")
 
     def run(self, image: bytes, kernel: str, values: bytes) -> bytes:
-        """What a kernel writes."""
+        """Output of a kernel."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), image)
         self._call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
@@ -105,7 +105,7 @@ class Gpu:
 
 
 def answers(folder: Path) -> Counter[str]:
-    """How often a result changed, by who says that the register is live."""
+    """Number of changed results, by who reports the register as live."""
     gpu, tally, chance = Gpu(), Counter[str](), random.Random(1)
     right: dict[tuple[str, str], bytes] = {}
     numbers = [chance.randrange(100) for _ in range(VALUES)]
@@ -127,7 +127,7 @@ def answers(folder: Path) -> Counter[str]:
 
 
 def main() -> int:
-    """0 where each result is as the code says."""
+    """Return 0 if each result is as the code shows."""
     folder = Path(sys.argv[2])
     if sys.argv[1] == "questions":
         folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def scanned(data: bytes, name: str = "file", limits: Limits = DEFAULT) -> tuple[
 
 
 def functions(name: str) -> list[SassFunction]:
-    """The functions that stand alone in a fixture that must be read without an issue: what cuobjdump lists."""
+    """Standalone functions of a fixture that must be read without issues: those that cuobjdump lists."""
     return [function for function in with_callees(name) if not function.caller]
 
 
@@ -85,5 +85,5 @@ def extract(data: bytes | mmap.mmap, member: int) -> bytes:
 
 
 def nothing(rows: int) -> Effects:
-    """Of instructions that touch no register."""
+    """Effects of instructions that access no register."""
     return Effects([0] * rows, [0] * rows, [False] * rows, [False] * rows)

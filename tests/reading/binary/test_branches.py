@@ -52,7 +52,7 @@ def test_a_call_is_near_where_its_target_is_relative() -> None:
 
 @pytest.mark.parametrize("number", [75, 90, 120])
 def test_warps_go_on_where_the_last_of_their_barrier_says_if_that_is_ahead(number: int) -> None:
-    """BSSY sets, BSYNC waits; the low byte of each has the barrier in its upper half, of which four bits count."""
+    """BSSY sets, BSYNC waits; the upper half of the low byte has the barrier, in four bits."""
     chance = np.random.default_rng(number)
     seen = 0
     for _ in range(60):

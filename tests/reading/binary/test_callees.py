@@ -24,7 +24,7 @@ CALLEES = {
 
 
 def listed(release: str) -> dict[tuple[str, str], Kernel]:
-    """What the log says, by kernel and callee (itself, too)."""
+    """Spills in the log, by kernel and callee (including the kernel itself)."""
     found, kernel = {}, ""
     for record in read_any(FIXTURES / "ptxas" / f"callees-{release}.log").kernels:
         kernel = record.key.symbol if record.role == "entry" else kernel

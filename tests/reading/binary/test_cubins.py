@@ -66,7 +66,7 @@ def test_classes_equal_those_of_nvdisasm(name: str, dump: Path) -> None:
 
 
 def listed(path: Path) -> list[FunctionUsage]:
-    """What a resource listing says."""
+    """Values of a resource listing."""
     from spillscan.reading import dumps as sass
 
     with Source(str(path)).open() as stream:
@@ -181,7 +181,7 @@ def test_without_an_opcode_table_the_resources_are_still_reported(monkeypatch: p
     "name", ["sass-sm_52-12.3.cubin", "callees-12.4.cubin", "sass-sm_120-13.5.cubin", "callees-13.5.cubin"]
 )
 def test_no_flipped_bit_in_the_name_of_a_section_changes_a_value_unseen(name: str) -> None:
-    """What belongs to a function is called so; its header says whose it is, too."""
+    """Sections of a function have its name; their headers name its section, too."""
     data = stored(name)
     elf = Elf(Window(data))
     begin = elf.sections[names].offset if (names := elf.index(b".shstrtab")) is not None else 0

@@ -1,5 +1,4 @@
-"""GPU code that stands where no format says it: among data, behind a prefix, in a pickle; and code that is not yet
-machine code."""
+"""GPU code in unmarked places: in data, after a prefix, in a pickle; and code that is not yet machine code."""
 
 from __future__ import annotations
 
@@ -130,7 +129,7 @@ def test_a_folder_with_a_cache_is_seen(tmp_path: Path) -> None:
 
 
 def test_what_was_not_linked_counts_beside_what_was() -> None:
-    """cuBLAS's assembler kernels are relocatable, and stand among linked ones."""
+    """cuBLAS's assembler kernels are relocatable, among linked ones."""
     relocatable = extract(stored("relocatable-13.5.a"), 0)
     unlinked, issues = scanned(relocatable)
     assert not issues
@@ -142,7 +141,7 @@ def test_what_was_not_linked_counts_beside_what_was() -> None:
 
 
 def test_which_architecture_an_old_cubin_is_for() -> None:
-    """Assemblers set a flag that later stands for sm_90a."""
+    """Assemblers set a flag that later means sm_90a."""
     data = bytearray(OLD)
     data[49] |= 8
     assert {function.arch for function in scanned(bytes(data))[0]} == {"sm_52"}
@@ -273,7 +272,7 @@ def test_a_cubin_that_has_lost_something(what: str) -> None:
 
 
 def test_cuda_8_has_no_attributes_of_a_kernel_without_parameters() -> None:
-    """A cubin of which the version and the attributes are made those of CUDA 8."""
+    """Cubin with version and attributes changed to those of CUDA 8."""
     lost = OLD.replace(b".nv.info.", b".nv.inf_.")
     of_cuda_8 = bytearray(lost)
     struct.pack_into("<I", of_cuda_8, 20, 80)

@@ -68,7 +68,7 @@ ODD = [
 
 
 def survives(data: bytes, limits: Limits = DEFAULT) -> tuple[list[SassFunction], list[Issue]]:
-    """Read it, and what is found when it is asked for; whatever it is, only functions and printable issues come out."""
+    """Read it, and all that it contains: only functions and printable issues may result."""
     found, issues = scanned(data, limits=limits)
     assert all(issue.message.isprintable() for issue in issues)
     for stats in (function.stats for function in found):
@@ -145,7 +145,7 @@ def test_one_damaged_function_does_not_hide_the_others() -> None:
 
 @pytest.mark.parametrize("name", ["new cubin", "old cubin"])
 def test_no_name_that_is_used_is_damaged_in_silence(name: str) -> None:
-    """What no compiler writes stands somewhere in a name: it is reported, or nothing that is read depends on it."""
+    """A character that no compiler writes into a name is reported, or nothing read depends on it."""
     seed = SEEDS[name]
     elf, whole = Elf(Window(seed)), scanned(seed)
     used = {function.symbol.encode() for function in whole[0]}
@@ -217,7 +217,7 @@ def nested(depth: int) -> bytes:
 
 
 def quine() -> bytes:
-    """A fat binary inside of whose entry stands the same fat binary, as a cubin."""
+    """Fat binary with an entry that contains the same fat binary as a cubin."""
     section = fat_section()
     return section[:16] + section[16:] + section
 

@@ -46,7 +46,7 @@ def _looked(function: Function, facts: Facts) -> Analyzed:
 
 
 def test_the_same_code_with_other_attributes() -> None:
-    """What is annotated is a spill, and what is none depends on what the function is."""
+    """Annotated accesses are spills; the class of the others depends on the function's kind."""
     known: dict[Facts, Analyzed] = {}
     kinds, evidence = Counter[str](), Counter[str]()
     for name in CUBINS:
@@ -100,7 +100,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_holds_no_more_functions_than_it_may() -> None:
-    """A cubin that exceeds it is left out as a whole, and said, as are those behind it; whoever has read them."""
+    """A cubin above the limit is left out as a whole and reported, as are those after it, in any process."""
     image = _image(CUBINS[0])
     several = len(_reader().read((0, image)).records)
     assert several >= 1
@@ -132,7 +132,7 @@ def _outcome(read: Callable[[], object]) -> object:
 
 
 def _by_hand(data: bytes, start: int) -> list[tuple[int, int, bytes]]:
-    """All records of a section that stands so far behind the beginning of its file."""
+    """All records of a section at this offset of its file."""
     found, at = [], 0
     while at + 4 <= len(data):
         form, attribute, value = data[at], data[at + 1], data[at + 2] + 256 * data[at + 3]
@@ -147,7 +147,7 @@ def _by_hand(data: bytes, start: int) -> list[tuple[int, int, bytes]]:
 
 
 def test_records_are_read_as_by_hand() -> None:
-    """Also of damaged sections, and wherever in a file they stand."""
+    """Also for damaged sections, at any offset."""
     rng = random.Random(2511)
     sections = _sections()
     assert len(sections) > 100

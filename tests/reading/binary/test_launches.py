@@ -1,4 +1,4 @@
-"""What machine code says of its launches, and what follows of it in tables and gates."""
+"""Launches that machine code implies, and their effect on tables and gates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARCHS = ("sm_80", "sm_90")
 
 
 def kernels(name: str) -> dict[str, Kernel]:
-    """Those of a fixture, by symbol, as a scan has them."""
+    """Kernels of a fixture, by symbol, as from a scan."""
     found, _ = attach_code([], functions(name))
     return {kernel.key.symbol: kernel for kernel in found if kernel.role == "entry"}
 
@@ -164,7 +164,7 @@ def test_tables_mark_bounds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])
 def test_a_record_says_how_many_registers_ptxas_was_allowed(release: str) -> None:
-    """As the occupancy model makes of the bounds in the source."""
+    """The occupancy model derives the same limit from the bounds in the source."""
     bounds = {"bounds_128": (128, 1), "bounds_256_8": (256, 8), "bounds_1024_2": (1024, 2)}
     for kernel in kernels(f"bounds-{release}.cubin").values():
         assert kernel.sass is not None

@@ -121,7 +121,7 @@ def test_nothing_is_reported_without_line_information() -> None:
 
 
 def table_of(data: bytes) -> tuple[int, int]:
-    """Where the line table stands."""
+    """Place of the line table."""
     window = Cubin(Window(data)).elf
     part = window.contents(window.names.index(b".debug_line"))
     return part.start, part.size

@@ -1,4 +1,4 @@
-"""Where warps meet, of instructions as ptxas 13.5 writes them for sm_120."""
+"""Reconvergence points of instructions that ptxas 13.5 writes for sm_120."""
 
 from __future__ import annotations
 

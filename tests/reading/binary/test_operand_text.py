@@ -31,7 +31,7 @@ TABLES = sorted(ROOT.glob("spillscan/reading/binary/operands/sm_*.json"))
 
 
 def rows(path: Path) -> Iterator[tuple[str, str]]:
-    """What is said of each instruction of a dump, and what the dump says."""
+    """Our text and the disassembly's of each instruction."""
     arch = int(re.search(r"sm_(\d+)", path.name)[1])  # type: ignore[index]
     for function in read_text(path).split("Function : ")[1:]:
         found = ROW.findall(function)

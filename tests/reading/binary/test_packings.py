@@ -23,14 +23,14 @@ CASES = [(form, codec) for form in packings.CONTAINERS for codec in packings.COM
 
 
 def symbols(path: Path) -> list[str]:
-    """Of the kernels and functions in a file, or below a folder; there must be no issue."""
+    """Symbols of the kernels and functions in a file, or below a folder; there must be no issue."""
     build = scan(path)
     assert not [issue for issue in build.issues if issue.severity != "note"]
     return sorted(kernel.key.symbol for kernel in build.kernels)
 
 
 def piped(data: bytes) -> list[str]:
-    """Of what comes through a pipe."""
+    """Symbols of an input read from a pipe."""
     reading = contents(Stream(BytesIO(data), "standard input"), "standard input")
     assert reading is not None
     return sorted((*(each.symbol for each in reading.functions), *(each.key.symbol for each in reading.kernels)))

@@ -28,7 +28,7 @@ OBJECTS = ("lz4-13.5.o", "fat-13.5.fatbin", "zstd-13.5.o", "plain-13.5.o")
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> Iterator[mmap.mmap]:
-    """One fat binary of all that the fixtures hold, damage in between."""
+    """One fat binary with the contents of all fixtures, damage in between."""
     regions = []
     for name in OBJECTS:
         data = stored(name)

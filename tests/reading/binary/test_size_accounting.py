@@ -1,4 +1,4 @@
-"""Every byte of a file is accounted for once, whatever stands in what."""
+"""Every byte of a file counts once, however its contents are nested."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Truth tables of formats whose rare forms no fixture holds: headers, code and sizes by the words of their
-specifications, written by ``struct``. One fact a row."""
+"""Truth tables of rare forms that no fixture contains: headers, code and sizes by the specifications, written by
+``struct``. One fact per row.
+"""
 
 from __future__ import annotations
 

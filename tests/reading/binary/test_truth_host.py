@@ -1,4 +1,4 @@
-"""What files of the host and static libraries consist of: headers typed by hand, one fact a row."""
+"""Contents of host files and static libraries: headers typed by hand, one fact per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of live registers: ranges around the peak, lines, and the demand with spill slots; one fact a row."""
+"""Live registers: ranges around the peak, lines, and the demand with spill slots; one fact per row."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def access(row: int, slot: int | None, *, store: bool, **more: object) -> LocalA
 
 
 class Local:
-    """As much of the accesses of a function as is asked for."""
+    """Stand-in for a function's accesses, with only what is needed."""
 
     def __init__(self, *accesses: LocalAccess) -> None:
         self.accesses = accesses

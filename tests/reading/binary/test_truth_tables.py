@@ -1,5 +1,5 @@
-"""Truth tables of rules that put several records of a cubin together: one fact a row, all that is expected of it, and
-why. The records are typed by hand; what real compilers write is in the fixtures of the other tests.
+"""Truth tables of rules that combine several records of a cubin: one fact per row, with the expected result and the
+reason. The records are typed by hand; fixtures of other tests have those of real compilers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONE_TAKEN = Usage(local_bytes=0, shared_bytes=0, constant_bytes=())
 
 
 class Case(NamedTuple):
-    """One cubin with one function."""
+    """A cubin with one function."""
 
     arch: int = 80
     relocatable: bool = False

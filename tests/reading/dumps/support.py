@@ -17,7 +17,7 @@ def content(path: Path) -> bytes:
 
 
 def dumps() -> list[Path]:
-    """Every real `cuobjdump -sass`, also those in the way of being added."""
+    """Every real `cuobjdump -sass` output, including files not yet committed."""
     return sorted(FIXTURES.glob("cuobjdump-*.sass*")) + sorted(FIXTURES.glob("fatbin-*.sass"))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of dumps that are not as cuobjdump wrote them."""
+"""Disassembly that differs from what cuobjdump writes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_memory_is_bounded(size: int) -> None:
 
 
 def test_one_word_of_a_group_holds_no_instruction(read: Read) -> None:
-    """Of four words on Maxwell the first is a control word."""
+    """On Maxwell, the first of four words is a control word."""
     lines = ["MOV R1, c[0x0][0x44]", "STL [R1+0x8], R2", *["NOP"] * 10, "LDL.LU R2, [R1+0x8]", "EXIT"]
     addresses = (8 * word for word in range(1, 99) if word % 4)
     body = b"".join(

@@ -62,7 +62,7 @@ class TestFixtures:
         assert (functions, issues) == read(content(path))
 
     def test_without_headers(self, path: Path, read: Read) -> None:
-        """A dump of a bare cubin has no `arch =`; the arch stands in `code for`."""
+        """Disassembly of a bare cubin has no `arch =`; `code for` names the arch."""
         data = b"".join(line for line in content(path).splitlines(keepends=True) if not line.startswith(b"arch"))
         assert [f.arch for f in read(data)[0]] == [f.arch for f in read(content(path))[0]]
 
@@ -188,7 +188,7 @@ def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
 @pytest.mark.parametrize("first", ["LDL R4", "LDL.LU.6\0 R4", "LDL.LU.64\x7f R4"])
 @pytest.mark.parametrize("second", ["LDL R6", "LDL.LU.6\0 R6"])
 def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: str) -> None:
-    """What kind an opcode is of must not follow from a line that is damaged behind it."""
+    """The kind of an opcode must not depend on a line whose rest is damaged."""
     rows = [f"{opcode}, [R1+0x8]" for opcode in (first, second)] + ["LDL R8, [R1+0x10]", "STL [R1], R2", "EXIT"]
     lines = [
         f"        /*{16 * number:04x}*/                   {row} ;".ljust(76) + "/* 0x0000000000000000 */\n" + 76 * " "

@@ -1,4 +1,4 @@
-"""Each rule of the grammars of machine code parses the lines that stand above it, as a dump goes."""
+"""Each rule of the grammars of machine code parses the example lines above it, in the context of a disassembly."""
 
 from __future__ import annotations
 

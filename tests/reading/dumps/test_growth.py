@@ -1,5 +1,6 @@
-"""The work of reading a dump grows with its size, whatever stands in it: steps are counted at n, 2n and 4n, and, as an
-expression is one of them, the processor's time is taken."""
+"""Reading a disassembly takes linear time, whatever it contains: steps are counted at n, 2n and 4n, and, since an
+expression counts as one step, the processor's time is measured.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FUNCTIONS = sorted({function for text in DUMPS for function in _FUNCTION.findall
 
 
 def _longer(line: bytes, behind: bytes) -> bytes:
-    """An address with a digit more, and one of the blanks before ``behind`` less."""
+    """Address with one more digit, and one blank fewer before ``behind``."""
     return re.sub(rb"^( {8}/\*)(.*?) (?=%b)" % behind, rb"\g<1>1\2", line)
 
 

@@ -1,4 +1,4 @@
-"""What a scan wrote is read back with every figure of the machine code."""
+"""A snapshot is read back with every metric of the machine code."""
 
 from __future__ import annotations
 

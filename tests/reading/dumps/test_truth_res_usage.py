@@ -1,4 +1,4 @@
-"""What a listing of resources says of a function: one fact a row. Typed by hand."""
+"""Resource listings of functions: one fact per row. Typed by hand."""
 
 from __future__ import annotations
 

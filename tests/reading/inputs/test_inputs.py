@@ -1,4 +1,4 @@
-"""What is given to a command is read, or it is said that it was not: archives, folders, links, drafts, streams."""
+"""Inputs are read, or reported as not read: archives, folders, links, drafts, streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines above 1 MiB are left out and said, and never more than twice that is held."""
+"""Lines above 1 MiB are left out and reported, and at most twice that is in memory."""
 
 from __future__ import annotations
 

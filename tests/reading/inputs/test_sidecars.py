@@ -1,4 +1,4 @@
-"""Caches that compilers of Python code left: every kernel is read, and launched as the metadata beside it says."""
+"""Caches of Python kernel compilers: every kernel is read, with the launch of its metadata."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_cutile_kernel_has_all_its_shared_memory_in_its_code(caches: dict[str,
 
 
 def reported(folder: Path) -> dict[str, tuple[str | None, int | None, int | None, str]]:
-    """Of each kernel, by its readable name: where its launch comes from, the launch, and the mark of its occupancy."""
+    """Per kernel, by its readable name: source of its launch, the launch, and the mark of its occupancy."""
     kernels = entries(folder)
     names = Names([kernel.named_by for kernel in kernels])
     found = {}

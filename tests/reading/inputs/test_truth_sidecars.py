@@ -1,4 +1,4 @@
-"""What a sidecar says of a kernel: one fact a row. Typed by hand."""
+"""Contents of sidecars: one fact per row. Typed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dumps beside logs, through the command: the same kernels, more columns, contradictions said."""
+"""Disassembly joined to logs, through the command: the same kernels, more columns, contradictions reported."""
 
 from __future__ import annotations
 

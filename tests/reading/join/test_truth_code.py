@@ -22,7 +22,7 @@ PLACES = re.compile(r" \(log .*\)| …")
 
 
 def logged(registers: int | None = 40, spills: Any = (4, 4), **other: Any) -> Kernel:
-    """What ptxas printed of a kernel."""
+    """Kernel as ptxas reports it."""
     key = KernelKey(symbol=other.pop("symbol", "k"), arch=other.pop("arch", "sm_80"), unit=other.pop("unit", ""))
     stores, loads = spills or (None, None)
     usage = Usage(registers=registers, stack_bytes=8, spill_store_bytes=stores, spill_load_bytes=loads)
@@ -41,7 +41,7 @@ SPILLED = (access(16, store=True), access(32, store=False))
 
 
 def dumped(registers: int | None = None, size: int = 8, **other: Any) -> SassFunction:
-    """What a dump shows of a function."""
+    """Function as a disassembly shows it."""
     accesses = other.pop("accesses", SPILLED)
     local = LocalTraffic(accesses=accesses, evidence=other.pop("evidence", "annotation"), flow="complete")
     place = other.pop("place", "dump.sass")
@@ -54,13 +54,13 @@ def dumped(registers: int | None = None, size: int = 8, **other: Any) -> SassFun
 
 
 def built(registers: int = 40, stack: int = 8, **other: Any) -> SassFunction:
-    """What a binary says of a function."""
+    """Function as a binary contains it."""
     usage = Usage(registers=registers, stack_bytes=stack, shared_bytes=256)
     return dumped(usage=usage, **{"place": "a.o", "format": "binary", **other})
 
 
 def listed(registers: int = 40, stack: int | None = 8, **other: Any) -> FunctionUsage:
-    """What a resource listing says of a function."""
+    """Function as a resource listing shows it."""
     return FunctionUsage(
         symbol=other.get("symbol", "k"), arch=other.get("arch", "sm_80"), identifier="", dynamic_stack=stack is None,
         usage=Usage(registers=registers, stack_bytes=stack), origin=Origin(input="usage.txt", line=2, format="usage"),

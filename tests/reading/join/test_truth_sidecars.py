@@ -1,4 +1,4 @@
-"""Truth table: what is known of a launch by what compilers wrote beside the code. One fact a row, typed by hand."""
+"""Truth table of launches by sidecars. One fact per row, typed by hand."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def dressed(text: bytes, colour: str, returned: str, time: str, end: str) -> byt
 
 @cache
 def logs() -> list[bytes]:
-    """What real tools wrote: all but what another tool made hostile."""
+    """Logs of real tools, without those made hostile by another tool."""
     paths = sorted(path for path in FIXTURES.rglob("*.log") if path.parent.name != "hostile")
     return [text for path in paths if (text := read_text(path).encode()) and b"\r" not in text]
 
@@ -100,7 +100,7 @@ def seen(reading: Reading) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("portion", range(sized(1, 4)))
 def test_text_and_lines_are_those_of_the_plain_log(portion: int) -> None:
-    """Every environment with two logs: the text, and where each line stands in the file; and what is read of one."""
+    """Every environment with two logs: text and line numbers; and the records of one."""
     wrong = []
     for number, environment in list(enumerate(ENVIRONMENTS))[portion::4]:
         for text in (logs()[(7 * number) % len(logs())], logs()[(13 * number) % len(logs())]):
@@ -142,7 +142,7 @@ def test_clocks_in_a_part_of_a_log_are_none_of_its_text() -> None:
 
 
 def test_a_date_and_time_is_none_of_a_line_wherever_it_stands() -> None:
-    """Logs of several services stand in one file."""
+    """A file may contain logs of several services."""
     assert clean(b"a line\n" * 30 + b"2026-05-01T12:34:56.7890123Z ##[error]x\n") == b"a line\n" * 30 + b"##[error]x\n"
 
 
@@ -202,7 +202,7 @@ def test_a_step_is_named_without_what_a_terminal_hides(before: str) -> None:
     "sequence", [b"\x1b[1;32m", b"\x1b]8;;https://ci/1\x1b\\", b"\x1b(B", b"\x9b31m", b"\x90a\x9c"]
 )
 def test_a_sequence_that_the_end_cuts_is_one(sequence: bytes) -> None:
-    """In the middle of a log what looks like a half one is text: nothing is hidden behind it."""
+    """In the middle of a log an incomplete sequence is text, and hides nothing after it."""
     for end in range(1, len(sequence) + 1):
         assert clean(b"whole\n" + sequence[:end]) == b"whole\n"
     assert b"error" in clean(b"\x1b]8;;error\nwhole\n")
@@ -227,7 +227,7 @@ PIECES = st.sampled_from([*(each.encode() for each in (*SEQUENCES, *TEXT)), b"\x
 
 @given(st.lists(st.lists(PIECES, max_size=12).map(b"".join), max_size=8))
 def test_blocks_are_cleaned_one_by_one(lines: list[bytes]) -> None:
-    """As in one piece, and no line is lost: each of the file's is one or several."""
+    """The result is that of one piece, without lost lines: each line of the file is one or several."""
     whole, parts, found = Cleaner(), Cleaner(), b""
     for line in lines:
         found += parts.clean(line + b"\n", found.count(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""Each line above a rule of a grammar is read by that rule, on the way that a line of a log goes; each rule has one."""
+"""Each example line above a grammar rule is read by that rule, through the reader of logs; each rule has one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def examples(name: str, source: str = "") -> dict[str, list[str]]:
 
 
 def rules(name: str, start: str) -> set[str]:
-    """Those that ``start`` chooses from."""
+    """Alternatives of ``start``."""
     chosen: set[str] = set()
     left = [start]
     expansions: dict[str, list[list[str]]] = {}
@@ -96,7 +96,7 @@ def test_every_rule_is_reached_by_an_example(name: str, start: str) -> None:
 
 @pytest.mark.parametrize("line", [case[3] for case in CASES if case[0] in TOOLS])
 def test_no_example_is_a_gap(line: str) -> None:
-    """A line that is understood is none that is torn, or of which no kernel is known to be."""
+    """A line that is understood is neither torn nor without a kernel."""
     codes = {issue.code for issue in read_log(f"noise\n{line}\n").issues}
     assert not codes & {"torn-line", "unknown-line", "unread-spill-warning"}
 
@@ -153,8 +153,7 @@ print([examples.rule_of(line, "ptxas", "body") for line in found], sorted(exampl
 
 
 def with_rule(folder: Path, rule: str, line: str) -> str:
-    """What the contract says where the grammars have one rule more: the rule that reads its line, and rules that no
-    line reaches."""
+    """Result of the contract with one more grammar rule: the rule that reads its line, and unreachable rules."""
     for each in ("spillscan", "tests", "fixtures"):
         (folder / each).symlink_to(ROOT / each)
     shutil.copytree(ROOT / "grammars", folder / "grammars")

@@ -103,7 +103,7 @@ _HALF = KERNEL.format("k").encode() * 1500
 
 
 def _dressed(prefix: str, line: str) -> bytes:
-    """As it is read, made clean. C1 controls are single bytes, other text is UTF-8; of lines in one, the last."""
+    """Message after cleaning: C1 controls are single bytes, other text is UTF-8; of several lines, the last."""
     shown = Cleaner().clean(prefix.encode("latin-1") + line.encode() + b"\n", 1)
     return shown[shown.rfind(b"\n", 0, -1) + 1 :]
 
@@ -114,8 +114,9 @@ def test_the_prefixes_are_many() -> None:
 
 @pytest.mark.parametrize("place", ["head", "middle", "end"])
 def test_a_message_is_found_wherever_it_stands(place: str) -> None:
-    """In 1 MB of reports, each message behind some of the prefixes and each prefix before some messages, drawn by a
-    seed. Remarks between them are not looked at."""
+    """In 1 MB of reports, each message after some of the prefixes and each prefix before some messages, drawn by a
+    seed. Remarks between them are not searched.
+    """
     random = Random(place)
     prefixes = LINE_PREFIXES * (_PREFIXES_OF_EACH * len(MESSAGES) // len(LINE_PREFIXES) + 1)
     random.shuffle(prefixes)

@@ -100,7 +100,7 @@ def test_a_value_of_a_later_release_is_kept_and_reported(line: str) -> None:
 def test_every_message_that_a_tool_was_made_to_print_is_met() -> None:
     """Each alternative of the message rule occurs in a fixture, but those marked as seen in the tool's strings only."""
     source = grammar.text("ptxas")
-    bodies = re.search(r"^_body: _figures(.*?)\n\n_figures: (.*?)\n\n", source, re.MULTILINE | re.DOTALL)
+    bodies = re.search(r"^_body: _resources(.*?)\n\n_resources: (.*?)\n\n", source, re.MULTILINE | re.DOTALL)
     assert bodies
     kinds = set(re.findall(r"\w+", f"{bodies[1]} {bodies[2]}"))
     strings_only = set(

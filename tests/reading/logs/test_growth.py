@@ -1,4 +1,4 @@
-"""What reading costs grows with the size of a log, whatever stands in it.
+"""Reading a log takes linear time, whatever it contains.
 
 Expressions work inside of one call, where no step can be counted, so the processor's time is taken.
 ``tests/oracle/growth_oracle.py`` measures the same families at larger sizes.

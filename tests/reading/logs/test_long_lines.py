@@ -1,4 +1,4 @@
-"""Lines as long as the file: each piece is read once, whatever stands in it. Read twice over, they would take hours."""
+"""Lines as long as the file: each piece is read once. Read twice over, they would take hours."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SEQUENTIAL = [
 
 
 def expected_from_reference(file: str) -> list[dict[str, object]]:
-    """What the naive reading makes of a fixture."""
+    """Records of a fixture by the naive reading."""
     return reference.read(read_text(FIXTURES / file))
 
 

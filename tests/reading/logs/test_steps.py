@@ -1,4 +1,4 @@
-"""Which object a kernel belongs to, from what build systems print."""
+"""Objects of kernels, from the output of build systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs as they are found: prefixed, re-encoded, compressed, inside other output. Figures never change."""
+"""Logs as users have them: prefixed, re-encoded, compressed, inside other output. Values never change."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_values_survive(file: str, dress: str) -> None:
 
 
 def test_a_patch_of_a_log_is_no_report(log: str) -> None:
-    """No tool prints lines behind a plus: they are not counted, and the log is not called complete."""
+    """Lines after a plus sign are not counted, and the log is not called complete."""
     reading = read_log("".join(f"+{line}\n" for line in log.splitlines()))
     assert not [kernel for kernel in reading.kernels if kernel.confidence == "certain"]
     assert "torn-line" in [issue.code for issue in reading.issues]
@@ -211,7 +211,7 @@ def test_blocks_of_any_size_read_the_same(log: str, size: int, monkeypatch: pyte
 
 
 def test_old_forms() -> None:
-    """What releases before 5.0 printed (no tool that prints it can be had today): sizes in two parts, no stack line."""
+    """Output of releases before 5.0 (no tool that prints it is available): sizes in two parts, no stack line."""
     text = (
         "ptxas info    : Compiling entry function '_Z4copyPfS_' for 'sm_13'\n"
         "ptxas info    : Used 4 registers, 4+0 bytes lmem, 16+16 bytes smem, 4 bytes cmem[1], 20 bytes cmem[14]\n"

@@ -1,4 +1,4 @@
-"""Words are found where a search for each of them finds them."""
+"""A search for several words finds what separate searches find."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_dataflow(seed: int) -> None:
 
 @pytest.mark.parametrize("target", [112, 5, 40, 111, 1 << 20])
 def test_what_begins_between_instructions_begins_with_the_second(target: int) -> None:
-    """A callee that nothing names stands a word of Maxwell's behind the way out before it; damage leads anywhere."""
+    """An unnamed callee begins one Maxwell word after the exit before it; damaged code jumps anywhere."""
     ways_out = Move(3 * 16, -1, Kind.EXIT, False), Move(5 * 16, -1, Kind.RETURN, False)
     flow = Flow([*ways_out, Move(7 * 16, target, Kind.JUMP, False)], last=7 * 16, kernel=True)
     assert list(flow.entries) == [3 * 16 + 8]

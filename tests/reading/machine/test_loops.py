@@ -44,13 +44,13 @@ def test_two_arms_in_a_loop() -> None:
 
 
 def test_way_out_of_a_loop() -> None:
-    """What leaves the function from inside of a loop is not in the loop."""
+    """Code that leaves the function from inside a loop is not in the loop."""
     controls = [Control(20, 40, True), Control(30, None, False), Control(60, 10, True), Control(70, None, False)]
     assert depths(controls, [], [25, 45]) == [0, 1]
 
 
 def test_switch_in_a_loop() -> None:
-    """Its cases are reached by its table only; code behind a way out that a branch names is no case of it."""
+    """Only its table reaches the cases; code after an exit that a branch names is no case."""
     first, table = Branch(0, 384, True), Branch(64, -1, False, True)
     rest = [Branch(128, 240, False), Branch(192, 240, False), Branch(256, 32, True), Branch(320, -1, False)]
     found = loops.depths((first, table, *rest), (), (16, 48, 96, 160, 244, 300, 400))

@@ -1,4 +1,4 @@
-"""Which instruction makes what is held: a table, one fact a row."""
+"""Instructions that make live values: one fact per row."""
 
 from __future__ import annotations
 

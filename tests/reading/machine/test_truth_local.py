@@ -1,5 +1,6 @@
-"""What an access to local memory is, and how deep in loops it stands: one fact a row, by hand from ptxas's conventions
-(the rules stand in :mod:`spillscan.reading.machine.local`)."""
+"""Classes and loop depths of local-memory accesses: one fact per row, by hand from ptxas's conventions (the rules are
+in :mod:`spillscan.reading.machine.local`).
+"""
 
 from __future__ import annotations
 

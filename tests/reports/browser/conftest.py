@@ -39,8 +39,9 @@ def chromium() -> Iterator[Browser]:
 
 
 def until(page: Page, expression: str, argument: Any = None) -> None:
-    """Wait until an expression holds, and what follows from it is drawn. Playwright's own way has the page evaluate
-    text, which the page's policy refuses and complains of."""
+    """Wait until an expression is true and its effects are drawn. Playwright's own method evaluates text in the page,
+    which the page's policy refuses.
+    """
     patience = time.monotonic() + 30
     while not page.evaluate(expression, argument):
         assert time.monotonic() < patience, expression
@@ -210,7 +211,7 @@ def axe(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def serious(page: Page, options: str = "{}") -> list[str]:
-    """What axe finds that keeps people out; but of the marks of a strip, hundreds that are all of one image."""
+    """Problems that axe rates serious, except for the marks of a strip, hundreds of which are parts of one image."""
     # What it found in order is far more than what it complains of: that stays in the page.
     asked = f"Object.assign({{resultTypes: ['violations']}}, {options})"
     run = f"async () => (await axe.run({{exclude: ['.strip .mark']}}, {asked})).violations"

@@ -53,12 +53,12 @@ def build(path: str) -> Build:
 
 
 def checked() -> Report:
-    """What ``check`` reports of a log with spills."""
+    """Report of ``check`` on a log with spills."""
     return judged(build("ptxas/spill-13.0.log"), Policy())
 
 
 def compared(older: str = "demo/base.log", newer: str = "demo/head.log", *renamed: tuple[str, str]) -> Report:
-    """What ``diff`` reports, of the demo or of others."""
+    """Report of ``diff`` on the demo, or on other builds."""
     base, head = build(older), build(newer)
     changes = comparison(base, head, stated=renamed).changes
     findings = tuple(rules.check_changes(changes, Policy()).findings)
@@ -77,7 +77,7 @@ def worse() -> Report:
 
 
 def flags() -> Report:
-    """Two templates of flags, of one of which all instances got worse; one of each is new. By namespaces."""
+    """Two templates of flags: all instances of one regressed, and each has a new one. By namespaces."""
 
     def of(more: int) -> list[Kernel]:
         return [
@@ -115,7 +115,7 @@ def _hostile_kernels(spills: int) -> list[Kernel]:
 
 
 def hostile() -> Report:
-    """Names that would act, everywhere where a log's text may stand."""
+    """Active names in every place that shows text of a log."""
     report = report_of("check", _hostile_kernels(8))
     issues = tuple(
         Issue(code=name[:40], message=name, severity="error", origin=Origin(input=name, line=1)) for name in HOSTILE
@@ -147,7 +147,7 @@ def compiled() -> str:
 
 
 def grown() -> str:
-    """What ``diff`` shows of code that two toolkits made of one source."""
+    """Report of ``diff`` on code that two toolkits made of one source."""
     return _commanded("diff", {f"{release}.cubin": f"sass-sm_120-{release}.cubin" for release in ("12.8", "13.5")})
 
 

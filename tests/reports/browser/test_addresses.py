@@ -1,5 +1,6 @@
-"""An address holds all that a view shows: random walks over the controls of each page, each compared with what its
-address alone draws. ``SPILLSCAN_WALKS``: how many walks a page."""
+"""An address contains all that a view shows: random walks over the controls of each page, each compared with the page
+drawn from its address alone. ``SPILLSCAN_WALKS``: number of walks per page.
+"""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Ope
 
 @pytest.mark.oracle
 def test_the_strip_of_code_is_whole_on_paper(site: Site, browse: Open) -> None:
-    """By where the addresses below it stand: all on one page, the first and the last inside of it."""
+    """By the places of its addresses: all on one page, the first and the last within it."""
     tab = browse(site["code"])
     tab.page.locator(".first a").first.click()
     shown = tab.texts(".strip text.tick")

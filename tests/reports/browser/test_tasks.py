@@ -1,5 +1,6 @@
-"""What people come for: the line of the heaviest spill, its cause, the build that made it worse, the fix. Each is in
-sight after at most three clicks from the first screen, and after as many presses of Enter reached by Tab and arrows."""
+"""Tasks of users: the line of the costliest spill, its cause, the build that made it worse, the fix. Each is visible
+after at most three clicks from the first screen, and after as many presses of Enter reached by Tab and arrows.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the page of a binary says of machine code: what to do first, live registers, lines with their source, why a
-kernel grew. Source files are read below the folder that was named, and nowhere else."""
+"""Machine code on the page of a binary: what to do first, live registers, lines with their source, why a kernel grew.
+Source files are read only below the named folder.
+"""
 
 from __future__ import annotations
 

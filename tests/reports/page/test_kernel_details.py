@@ -1,4 +1,4 @@
-"""What the page gets of single kernels."""
+"""Page data of single kernels."""
 
 from __future__ import annotations
 

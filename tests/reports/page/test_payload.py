@@ -1,4 +1,4 @@
-"""What a page holds: the figures of the report, names in full, the same bytes each time, and a small file."""
+"""Contents of a page: metrics of the report, full names, the same bytes each time, and a small file."""
 
 from __future__ import annotations
 
