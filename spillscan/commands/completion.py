@@ -15,7 +15,7 @@ from spillscan.reports import formats
 EPILOG = 'Example: eval "$(spillscan completion bash)"'
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = ("INPUT", "BUILD", "DUMP", "FILE", "CSV")
+_FILES = ("INPUT", "BUILD", "FILE", "CSV")
 """Metavariables of arguments that are files."""
 _SEVERAL = re.compile(r'^  "\(\*\)::?', re.MULTILINE)
 """Notation of shtab 1.13 for a repeatable argument in zsh, which would complete only the first."""

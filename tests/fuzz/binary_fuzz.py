@@ -14,7 +14,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["spillscan.reading.binary", "spillscan.reading.dumps"]):
+with atheris.instrument_imports(include=["spillscan.reading.binary", "spillscan.reading.disassembly"]):
     from spillscan.reading.binary import records
 
 from spillscan.model import Issue

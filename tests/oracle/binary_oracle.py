@@ -37,9 +37,9 @@ from pathlib import Path
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
 from spillscan.model.local import LocalAccess
-from spillscan.reading import dumps as sass
+from spillscan.reading import disassembly as sass
 from spillscan.reading.binary import records
-from spillscan.reading.dumps.res_usage import FunctionUsage, ResourceUsage
+from spillscan.reading.disassembly.res_usage import FunctionUsage, ResourceUsage
 from tests.oracle.binary_sources import cubins, holding, libraries, public, readable, wheels
 from tests.oracle.differences import Differences
 from tests.oracle.toolchain import root

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from spillscan.reading import dumps
+from spillscan.reading import disassembly
 from tests.conftest import read_log
 from tests.counting import MOST_GROWTH, forget_lines
 from tests.naming import test_growth as names
-from tests.reading.dumps import test_growth as listings
+from tests.reading.disassembly import test_growth as listings
 from tests.reading.logs import test_growth as logs
 from tests.reading.logs.test_examples import CASES
 
@@ -62,7 +62,7 @@ def families() -> Iterator[tuple[str, Callable[[int], object], Callable[[int], i
         for begin, end in ((listings.SASS, listings.SASS_END), (listings.TEXT, b"\n")):
             piece = len(text(1))
             dump = lambda size, of=text, begin=begin, end=end, piece=piece: begin + of(size // piece) + end  # noqa: E731
-            work = lambda size, dump=dump: [*dumps.reader([dump(size)], "dump")]  # noqa: E731
+            work = lambda size, dump=dump: [*disassembly.reader([dump(size)], "dump")]  # noqa: E731
             yield f"dump: {family}", work, lambda size, dump=dump: len(dump(size))
     for family, name in names.FAMILIES.items():
         for reader, read in names.READERS.items():

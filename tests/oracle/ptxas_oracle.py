@@ -33,7 +33,7 @@ from typing import NamedTuple
 from spillscan import scan
 from spillscan.model import Kernel
 from spillscan.model.code import SassFunction
-from spillscan.reading import dumps as sass
+from spillscan.reading import disassembly as sass
 from spillscan.reading import logs as buildlog
 from spillscan.reading.binary import records
 from spillscan.reading.inputs.source import Source, Stream

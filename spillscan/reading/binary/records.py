@@ -31,7 +31,7 @@ _OBJECTS = (".o", ".obj")
 _MOST_KNOWN_BYTES = 64 << 20
 """Maximum bytes of remembered functions, estimated by the following sizes."""
 _FUNCTION_BYTES, _ACCESS_BYTES = 1500, 200
-FIRST_IN_DUMPS = 50
+FIRST_DISASSEMBLED = 50
 """First architecture that the available cuobjdump can still disassemble."""
 _MANY = 20
 """Maximum number of issues shown per file; the rest is counted."""
@@ -126,7 +126,7 @@ class _Issues:
         for arch, number in self._ranked("unknown-arch"):
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
             in_dumps = "`cuobjdump -sass FILE | spillscan scan -` counts them"
-            other = in_dumps if target >= FIRST_IN_DUMPS else "a ptxas -v log reports their spills"
+            other = in_dumps if target >= FIRST_DISASSEMBLED else "a ptxas -v log reports their spills"
             lost = f"{count(number, 'function')} without opcode counts and spills"
             yield self._issue("unknown-arch", "warning", f"machine code not analyzed for {arch}: {lost}; {other}")
         for arch, number in self._ranked("unknown-opcode"):

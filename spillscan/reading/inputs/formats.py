@@ -147,9 +147,9 @@ def may_hold_code(head: bytes) -> bool:
 
 # ---- readers -------------------------------------------------------------------------------------------------------
 
-ReaderName = Literal["", "binary", "inputs.own_files", "inputs.ptx", "inputs.sidecars", "dumps", "logs"]
+ReaderName = Literal["", "binary", "inputs.own_files", "inputs.ptx", "inputs.sidecars", "disassembly", "logs"]
 """A module of :mod:`spillscan.reading`."""
-DumpFormat = Literal["sass", "nvdisasm", "res_usage"]
+ListingFormat = Literal["sass", "nvdisasm", "res_usage"]
 
 
 class _TextFormat(NamedTuple):
@@ -160,7 +160,7 @@ class _TextFormat(NamedTuple):
     """Texts that it contains; a search for them is much cheaper than compiling the expression."""
     expression: bytes
     """Regular expression for its beginning, or for one of its lines."""
-    dump: DumpFormat | None = None
+    listing: ListingFormat | None = None
 
 
 _SECTION = rb"^(?://-{10,} \.|[ \t]+\.section[ \t]+\.(?:text|nv|debug|note)\b)"
@@ -175,15 +175,17 @@ _TEXTS = (
         "inputs.sidecars", (b"WP_TILE_BLOCK_DIM",), rb"\A(?s:.{0,4000}?)^#define WP_TILE_BLOCK_DIM \d{1,4}\s*$"
     ),
     _TextFormat("inputs.sidecars", (b"tt.func public @",), rb"\btt\.func public @"),
-    _TextFormat("dumps", (b"Resource usage:",), rb"^Resource usage:\r?$", "res_usage"),
-    _TextFormat("dumps", (b" STACK:",), rb"\A(?!(?s:.*)ptxas)(?s:.*?)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", "res_usage"),
-    _TextFormat("dumps", (b"\t\tFunction : ",), rb"^\t\tFunction : ", "sass"),
-    _TextFormat("dumps", (b"code for sm_",), rb"^[ \t]*code for sm_", "sass"),
-    _TextFormat("dumps", (b'"SM"', b'"Producer"'), rb"\A\s*\[", "nvdisasm"),
-    _TextFormat("dumps", (b"//----------",), _SECTION, "nvdisasm"),
-    _TextFormat("dumps", (b".section",), _SECTION, "nvdisasm"),
-    _TextFormat("dumps", (b"        /*", b"/* 0x"), _ROW, "sass"),
-    _TextFormat("dumps", (b"        /*",), _ROW, "nvdisasm"),
+    _TextFormat("disassembly", (b"Resource usage:",), rb"^Resource usage:\r?$", "res_usage"),
+    _TextFormat(
+        "disassembly", (b" STACK:",), rb"\A(?!(?s:.*)ptxas)(?s:.*?)^[ \t]*REG:\d+ STACK:(?:\d|UNKNOWN)", "res_usage"
+    ),
+    _TextFormat("disassembly", (b"\t\tFunction : ",), rb"^\t\tFunction : ", "sass"),
+    _TextFormat("disassembly", (b"code for sm_",), rb"^[ \t]*code for sm_", "sass"),
+    _TextFormat("disassembly", (b'"SM"', b'"Producer"'), rb"\A\s*\[", "nvdisasm"),
+    _TextFormat("disassembly", (b"//----------",), _SECTION, "nvdisasm"),
+    _TextFormat("disassembly", (b".section",), _SECTION, "nvdisasm"),
+    _TextFormat("disassembly", (b"        /*", b"/* 0x"), _ROW, "sass"),
+    _TextFormat("disassembly", (b"        /*",), _ROW, "nvdisasm"),
 )
 
 
@@ -200,10 +202,10 @@ def text_reader_of(head: bytes) -> ReaderName:
     return "logs" if form is None else form.reader
 
 
-def dump_format(head: bytes) -> DumpFormat | None:
+def listing_format(head: bytes) -> ListingFormat | None:
     """Format of a disassembly or resource listing that begins with ``head``; ``None`` if it is neither."""
     form = _text_format(head)
-    return None if form is None else form.dump
+    return None if form is None else form.listing
 
 
 def _text_format(head: bytes) -> _TextFormat | None:

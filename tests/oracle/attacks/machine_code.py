@@ -18,7 +18,7 @@ from random import Random
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.output.errors import InputError
-from spillscan.reading import dumps
+from spillscan.reading import disassembly
 from spillscan.reading.binary import records
 from spillscan.reading.inputs.codecs import zstd
 from spillscan.reading.inputs.source import Stream
@@ -48,7 +48,7 @@ def read(form: str, data: bytes) -> tuple[list[SassFunction | FunctionUsage], li
         if form == "binary":
             items = list(records.items(data, "attacked.o"))
         else:
-            reading = dumps.read(Stream(io.BytesIO(data), "attacked.sass"), "attacked.sass")
+            reading = disassembly.read(Stream(io.BytesIO(data), "attacked.sass"), "attacked.sass")
             items = [*reading.functions, *reading.issues]
     except InputError as error:
         items = [Issue(code="unreadable", message=str(error))]

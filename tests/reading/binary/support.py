@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading import dumps as sass
+from spillscan.reading import disassembly as sass
 from spillscan.reading.binary import containers, decode, records
 from spillscan.reading.binary.decode import Counts
 from spillscan.reading.binary.images import Image

@@ -67,7 +67,7 @@ def test_classes_equal_those_of_nvdisasm(name: str, dump: Path) -> None:
 
 def listed(path: Path) -> list[FunctionUsage]:
     """Values of a resource listing."""
-    from spillscan.reading import dumps as sass
+    from spillscan.reading import disassembly as sass
 
     with Source(str(path)).open() as stream:
         return [item for item in sass.reader(stream.chunks(), path.name) if isinstance(item, FunctionUsage)]

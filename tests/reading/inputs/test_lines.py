@@ -8,7 +8,7 @@ import random
 import pytest
 
 from spillscan.output.errors import InputError
-from spillscan.reading import dumps
+from spillscan.reading import disassembly
 from spillscan.reading.inputs import encoding
 from spillscan.reading.inputs.encoding import LONGEST_BYTES, whole_lines
 from spillscan.reading.inputs.source import Stream
@@ -55,7 +55,7 @@ def test_a_log_with_a_long_line_has_a_gap_there_and_is_read_on() -> None:
 @pytest.mark.parametrize("begin", [SASS, TEXT, LISTING])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
 def test_so_has_a_dump(begin: bytes, end: bytes) -> None:
-    found = dumps.reader([begin + LONG + end], "dump")
+    found = disassembly.reader([begin + LONG + end], "dump")
     assert [each.origin.line for each in found if getattr(each, "code", "") == "line-too-long"] == [
         4 if begin != TEXT else 3
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.disassembly.cuobjdump import SassListing
 from spillscan.reading.machine.instruction import of_text
-from tests.reading.dumps.test_cuobjdump import END, HEAD
+from tests.reading.disassembly.test_cuobjdump import END, HEAD
 
 
 @pytest.mark.parametrize("offset", [1 << 24, 1 << 70, -(1 << 70)])
@@ -19,5 +19,5 @@ def test_an_offset_that_no_instruction_holds_is_not_understood(offset: int) -> N
 def test_addresses_that_no_code_has() -> None:
     far = "f" * 40
     text = HEAD + f"        /*{far}*/  STL [R1+0x8], R2 ;\n        /*{far}*/  BRA 0x{far} ;\n".encode() + END
-    (function,) = (item for item in Dump([text], "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in SassListing([text], "dump") if isinstance(item, SassFunction))
     assert [(access.slot, access.kind) for access in function.stats.local.accesses] == [(8, "array")]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spillscan.model.code import OPCODE_CLASSES, SassFunction, SassStats
-from spillscan.reading import dumps as sass
-from tests.reading.dumps.support import FIXTURES, content
+from spillscan.reading import disassembly as sass
+from tests.reading.disassembly.support import FIXTURES, content
 
 PUBLISHED = """
 ACQBULK ACQSHMINIT ATOM ATOMG ATOMS B2R BAR BFE BFI BGMMA BMMA BMOV BMSK BPT BRA BREAK BREV BRK BRX BRXU BSSY BSYNC CAL

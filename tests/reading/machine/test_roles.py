@@ -15,7 +15,7 @@ from spillscan.model.code import SassStats
 from spillscan.reading.machine.spillmap import registers_of
 from tests.conftest import FIXTURES
 from tests.oracle.roles_oracle import lost, naive, read
-from tests.reading.dumps.support import content
+from tests.reading.disassembly.support import content
 
 ARCHS = ("sm_90a", "sm_100a")
 NAMES = {"two_roles", "three_roles", "with_a_start", "too_many"}

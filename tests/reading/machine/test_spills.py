@@ -6,13 +6,13 @@ import pytest
 
 from spillscan.model.code import SassFunction
 from spillscan.model.local import LocalTraffic
-from spillscan.reading.dumps.cuobjdump import Dump
-from tests.reading.dumps.test_cuobjdump import END, HEAD, row
+from spillscan.reading.disassembly.cuobjdump import SassListing
+from tests.reading.disassembly.test_cuobjdump import END, HEAD, row
 
 
 def traffic(*texts: str) -> LocalTraffic:
     data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
-    (function,) = (item for item in Dump([data], "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in SassListing([data], "dump") if isinstance(item, SassFunction))
     return function.stats.local
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps.cuobjdump import Dump
-from tests.reading.dumps.test_cuobjdump import END, HEAD, row
+from spillscan.reading.disassembly.cuobjdump import SassListing
+from tests.reading.disassembly.test_cuobjdump import END, HEAD, row
 
 TRUTH: list[tuple[str, list[str], list[tuple[int, str, int | None, int, int | None]]]] = [
     (
@@ -57,7 +57,7 @@ TRUTH: list[tuple[str, list[str], list[tuple[int, str, int | None, int, int | No
 @pytest.mark.parametrize(("why", "texts", "wanted"), TRUTH, ids=[why for why, _, _ in TRUTH])
 def test_truth(why: str, texts: list[str], wanted: list[tuple[int, str, int | None, int, int | None]]) -> None:
     data = HEAD + b"".join(row(16 * index, text) for index, text in enumerate(texts)) + END
-    (function,) = (item for item in Dump([data], "dump") if isinstance(item, SassFunction))
+    (function,) = (item for item in SassListing([data], "dump") if isinstance(item, SassFunction))
     accesses = function.stats.local.accesses
     assert [(each.address, each.kind, each.depth, each.part, each.slot) for each in accesses] == wanted, why
     assert [each.line for each in accesses] == [4 + each.address // 8 for each in accesses]

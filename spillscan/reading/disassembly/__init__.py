@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from spillscan.model import Issue, Reading, Stats
 from spillscan.output.errors import InputError
-from spillscan.reading.inputs.formats import HEAD_BYTES, dump_format
+from spillscan.reading.inputs.formats import HEAD_BYTES, listing_format
 from spillscan.reading.inputs.source import DEFAULT, Options, Stream
 
 if TYPE_CHECKING:
-    from spillscan.reading.dumps.listing import DumpReader
+    from spillscan.reading.disassembly.listing import ListingReader
 
 _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 
@@ -21,12 +21,12 @@ _COMPILER = re.compile(r"\b(?:ptxas|nvlink) +(?:info|warning|error|fatal) *:")
 def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     """Functions and issues of one disassembly or listing."""
     from spillscan.model.code import SassFunction
-    from spillscan.reading.dumps.listing import unsupported
+    from spillscan.reading.disassembly.listing import unsupported
 
     reading = Reading()
     refused: dict[str | None, Issue] = {}
-    dump = reader(stream.chunks(), name)
-    for item in dump:
+    listing = reader(stream.chunks(), name)
+    for item in listing:
         if isinstance(item, Issue):
             reading.issues.append(item)
         elif isinstance(item, SassFunction) and (refusal := unsupported(item.arch, item.stats.origin)):
@@ -39,7 +39,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
         # A gate must not pass because half of its input was skipped as noise.
         message = "the disassembly contains lines of a compiler log, which were skipped; pass them as two files"
         reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
-    account = dump.account
+    account = listing.account
     reading.stats = Stats(
         inputs=1,
         lines=account.lines,
@@ -50,12 +50,12 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     return reading
 
 
-def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
+def reader(chunks: Iterable[bytes], origin_name: str) -> ListingReader:
     """Reader for a disassembly given as chunks of any size, in bounded memory. Raises InputError if it is none."""
     chunks, head = iter(chunks), b""
     while len(head) < HEAD_BYTES and (chunk := next(chunks, b"")):
         head += chunk
-    whole, form = chain((head,), chunks), dump_format(head[:HEAD_BYTES])
+    whole, form = chain((head,), chunks), listing_format(head[:HEAD_BYTES])
     if form == "nvdisasm" and head.lstrip().startswith(b"["):
         message = f"{origin_name} is output of nvdisasm -json, which is not supported"
         raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
@@ -64,9 +64,9 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> DumpReader:
             f"{origin_name}: not a SASS disassembly",
             "create one with `cuobjdump -sass`, `nvdisasm -c` or `cuobjdump -res-usage`",
         )
-    from spillscan.reading.dumps.cuobjdump import Dump
-    from spillscan.reading.dumps.nvdisasm import Disassembly
-    from spillscan.reading.dumps.res_usage import ResourceUsage
+    from spillscan.reading.disassembly.cuobjdump import SassListing
+    from spillscan.reading.disassembly.nvdisasm import Disassembly
+    from spillscan.reading.disassembly.res_usage import ResourceUsage
 
-    readers: tuple[type[DumpReader], ...] = (Dump, Disassembly, ResourceUsage)
+    readers: tuple[type[ListingReader], ...] = (SassListing, Disassembly, ResourceUsage)
     return next(each(whole, origin_name) for each in readers if each.form == form)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spillscan.cli import main
-from tests.reading.dumps.support import FIXTURES
+from tests.reading.disassembly.support import FIXTURES
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

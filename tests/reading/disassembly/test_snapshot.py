@@ -13,7 +13,7 @@ from spillscan.model import Kernel
 from spillscan.model.serialize import build_of
 from tests.conforming import conforms
 from tests.conftest import kernel_to_json
-from tests.reading.dumps.support import FIXTURES
+from tests.reading.disassembly.support import FIXTURES
 
 INPUTS = sorted(path for path in FIXTURES.iterdir() if path.name.split("-")[0] in ("cuobjdump", "fatbin", "nvdisasm"))
 DUMP = next(path for path in INPUTS if path.name.startswith("cuobjdump-sm_80-13.5"))

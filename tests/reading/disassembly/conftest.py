@@ -6,8 +6,8 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps.cuobjdump import Dump
-from tests.reading.dumps.support import cut
+from spillscan.reading.disassembly.cuobjdump import SassListing
+from tests.reading.disassembly.support import cut
 
 Read = Callable[..., tuple[list[SassFunction], list[Issue]]]
 
@@ -15,7 +15,7 @@ Read = Callable[..., tuple[list[SassFunction], list[Issue]]]
 @pytest.fixture
 def read() -> Read:
     def _read(data: bytes, size: int = 1 << 20) -> tuple[list[SassFunction], list[Issue]]:
-        items = list(Dump(cut(data, size), "dump"))
+        items = list(SassListing(cut(data, size), "dump"))
         return (
             [item for item in items if isinstance(item, SassFunction)],
             [item for item in items if isinstance(item, Issue)],

@@ -9,11 +9,11 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps.cuobjdump import Dump
-from spillscan.reading.inputs.formats import dump_format
+from spillscan.reading.disassembly.cuobjdump import SassListing
+from spillscan.reading.inputs.formats import listing_format
 from tests.conftest import sized
-from tests.reading.dumps.conftest import Read
-from tests.reading.dumps.support import FIXTURES, content, dumps
+from tests.reading.disassembly.conftest import Read
+from tests.reading.disassembly.support import FIXTURES, content, dumps
 
 DUMP = content(next(path for path in dumps() if "sm_80-13" in path.name))
 HEAD = b'\tcode for sm_80\n\t\tFunction : f\n\t.headerflags\t@"EF_CUDA_SM80 EF_CUDA_PTX_SM(EF_CUDA_SM80)"\n'
@@ -38,7 +38,7 @@ def test_the_arch_is_read_without_its_indent(read: Read) -> None:
         text = DUMP.replace(b"\tcode for", indent + b"code for")
         functions, issues = read(text)
         assert ([each.arch for each in functions], issues) == ([each.arch for each in whole], [])
-        assert dump_format(text[text.index(b"code for") :].partition(b"\n")[0] + b"\n") == "sass"
+        assert listing_format(text[text.index(b"code for") :].partition(b"\n")[0] + b"\n") == "sass"
 
 
 def test_truncated_before_the_next(read: Read) -> None:
@@ -59,7 +59,7 @@ def test_messages_of_the_tool(read: Read) -> None:
 
 
 def test_unknown_lines_are_counted(read: Read) -> None:
-    dump = Dump([HEAD + row(0, "NOP") + b"garbage\n" * 50 + row(16, "EXIT") + END], "dump")
+    dump = SassListing([HEAD + row(0, "NOP") + b"garbage\n" * 50 + row(16, "EXIT") + END], "dump")
     items = list(dump)
     assert dump.account.unknown_lines == 50
     issues = [item for item in items if isinstance(item, Issue)]
@@ -75,7 +75,7 @@ def test_unknown_opcodes_are_counted(read: Read) -> None:
 
 
 def test_undecodable_bytes(read: Read) -> None:
-    dump = Dump([DUMP.replace(b"FFMA", b"FF\xff\xfe", 2)], "dump")
+    dump = SassListing([DUMP.replace(b"FFMA", b"FF\xff\xfe", 2)], "dump")
     dump_items = list(dump)
     functions = [item for item in dump_items if isinstance(item, SassFunction)]
     assert dump.account.undecodable_bytes == 4
@@ -116,9 +116,9 @@ def endless(size: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("size", [sized(8, 40) << 20])
 def test_memory_is_bounded(size: int) -> None:
-    list(Dump([DUMP], "dump"))
+    list(SassListing([DUMP], "dump"))
     tracemalloc.start()
-    items = list(Dump(endless(size), "dump"))
+    items = list(SassListing(endless(size), "dump"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(items[0], SassFunction)

@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import BEFORE_ALL, MARKED, DumpReader, Listing, Operation, decode, known, pieces
+from spillscan.reading.disassembly.listing import (
+    BEFORE_ALL,
+    MARKED,
+    Listing,
+    ListingReader,
+    Operation,
+    decode,
+    known,
+    pieces,
+)
 
 _RULES = (
     *("blank", "function", "flags", "end", "field", "code_for"),
@@ -36,7 +45,7 @@ def _operation(text: bytes) -> Operation:
     return match.groups(b"")  # type: ignore[return-value]
 
 
-class Dump(DumpReader):
+class SassListing(ListingReader):
     """Functions and issues of one disassembly."""
 
     form = "sass"

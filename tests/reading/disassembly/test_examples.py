@@ -9,7 +9,7 @@ import pytest
 from spillscan.reading import grammar
 
 STRUCTURE = {
-    "sass": {"dump", "body", "lines", "blank"},
+    "sass": {"disassembly", "body", "lines", "blank"},
     "nvdisasm": {"text", "live", "columns"},
     "res_usage": {"text", "member", "image", "underline", "field", "compressed"},
 }

@@ -10,7 +10,7 @@ from spillscan.model import Usage
 from spillscan.model.code import DRIVER_SHARED_BYTES, FIRST_ARCH_WITH_RESERVE, FunctionUsage
 from spillscan.model.gaps import EVERYTHING
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import BEFORE_ALL, DumpReader, decode, known
+from spillscan.reading.disassembly.listing import BEFORE_ALL, ListingReader, decode, known
 
 _RULES = ("resources", "function", "image", "field", "underline", "compressed", "title", "common", "globals", "member")
 
@@ -20,7 +20,7 @@ _ALWAYS = frozenset(b"REG STACK SHARED LOCAL TEXTURE SURFACE SAMPLER".split())
 _BANKED = b"CONSTANT"
 
 
-class ResourceUsage(DumpReader):
+class ResourceUsage(ListingReader):
     """Functions and issues of one listing."""
 
     form = "res_usage"

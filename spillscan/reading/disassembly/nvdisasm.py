@@ -8,7 +8,7 @@ from spillscan.model.code import LivePeak
 from spillscan.model.local import SourceLine
 from spillscan.model.symbols import is_helper
 from spillscan.reading import grammar
-from spillscan.reading.dumps.listing import LOCAL, DumpReader, Listing, Member, decode, known
+from spillscan.reading.disassembly.listing import LOCAL, Listing, ListingReader, Member, decode, known
 from spillscan.reading.machine.function import role_by
 from spillscan.reading.machine.instruction import ANNOTATION
 
@@ -19,7 +19,7 @@ _RULES = (
 )
 
 
-class Disassembly(DumpReader):
+class Disassembly(ListingReader):
     """Functions and issues of one disassembly."""
 
     form = "nvdisasm"

@@ -10,10 +10,10 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import SassFunction
-from spillscan.reading.dumps import cuobjdump
-from spillscan.reading.dumps.listing import DumpAccount
+from spillscan.reading.disassembly import cuobjdump
+from spillscan.reading.disassembly.listing import ListingAccount
 from tests.conftest import sized
-from tests.reading.dumps.support import content, cut, dumps
+from tests.reading.disassembly.support import content, cut, dumps
 
 _FUNCTION = re.compile(rb"\t\tFunction : [^\n]*\n\t\.headerflags[^\n]*\n(?: [^\n]*\n)+\t\t\.+\n")
 DUMPS = [content(path) for path in dumps()]
@@ -63,8 +63,8 @@ DAMAGE: dict[str, Callable[[bytes, int], bytes]] = {
 ROUNDS = sized(6, 200)
 
 
-def _read(data: bytes, size: int) -> tuple[list[SassFunction | Issue], DumpAccount]:
-    dump = cuobjdump.Dump(cut(data, size), "dump")
+def _read(data: bytes, size: int) -> tuple[list[SassFunction | Issue], ListingAccount]:
+    dump = cuobjdump.SassListing(cut(data, size), "dump")
     return list(dump), dump.account
 
 
@@ -83,16 +83,16 @@ def test_damaged_rows(what: str, end: bytes) -> None:
         size = chance.choice([3001, 20_000, 1 << 20])
         rows = _read(data, size)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cuobjdump.Dump, "_rows", lambda _, code, text, at: at)
+            patch.setattr(cuobjdump.SassListing, "_rows", lambda _, code, text, at: at)
             assert rows == _read(data, size)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_real_dumps_are_rows(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
     lines: list[bytes] = []
-    monkeypatch.setattr(cuobjdump.Dump, "_single", lambda self, text: lines.append(text))
+    monkeypatch.setattr(cuobjdump.SassListing, "_single", lambda self, text: lines.append(text))
     for text in DUMPS:
-        dump = cuobjdump.Dump([text.replace(b"\n", end)], "dump")
+        dump = cuobjdump.SassListing([text.replace(b"\n", end)], "dump")
         monkeypatch.setattr(dump, "_code", cuobjdump.Listing("k", cuobjdump.BEFORE_ALL, dump.account.origin()))
         list(dump)
     assert lines

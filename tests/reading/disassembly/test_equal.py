@@ -12,12 +12,12 @@ from lark import Token
 
 from spillscan.model.code import SassFunction
 from spillscan.reading import grammar
-from spillscan.reading.dumps.cuobjdump import Dump
+from spillscan.reading.disassembly.cuobjdump import SassListing
 from spillscan.reading.machine.instruction import of_text
 from tests.conftest import sized
-from tests.reading.dumps import lexemes
-from tests.reading.dumps.conftest import Read
-from tests.reading.dumps.support import content, cut, dumps
+from tests.reading.disassembly import lexemes
+from tests.reading.disassembly.conftest import Read
+from tests.reading.disassembly.support import content, cut, dumps
 
 DUMPS = dumps()
 
@@ -54,7 +54,7 @@ class TestFixtures:
         assert read(content(path), size=size) == read(content(path))
 
     def test_pipes(self, path: Path, read: Read) -> None:
-        items = list(Dump(cut(content(path), 3001), "dump"))
+        items = list(SassListing(cut(content(path), 3001), "dump"))
         assert [item for item in items if isinstance(item, SassFunction)] == read(content(path))[0]
 
     def test_windows_line_ends(self, path: Path, read: Read) -> None:
@@ -79,7 +79,7 @@ def _kinds_of_lark(data: bytes) -> list[int]:
 
 
 def _kinds_read(data: bytes) -> list[int]:
-    return [item.stats.instructions for item in Dump([data], "dump") if isinstance(item, SassFunction)]
+    return [item.stats.instructions for item in SassListing([data], "dump") if isinstance(item, SassFunction)]
 
 
 def _rows(draw: st.DrawFn) -> bytes:
@@ -138,7 +138,7 @@ def test_generated_dumps(data: bytes) -> None:
 
 @given(_DUMPS())
 def test_generated_dumps_parse(data: bytes) -> None:
-    functions = [item for item in Dump([data], "dump") if isinstance(item, SassFunction)]
+    functions = [item for item in SassListing([data], "dump") if isinstance(item, SassFunction)]
     trees = lexemes.parse(data.decode())
     assert [dict(f.stats.opcodes) for f in functions] == [dict(tree.opcodes) for tree in trees]
 
@@ -161,7 +161,7 @@ def test_mutated_dumps(data: bytes, changes: list[tuple[str, float, int]], size:
     for what, where, byte in changes:
         data = _mutated(data, what, where, byte)
     assert _kinds_read(data) == _kinds_of_lark(data)
-    assert list(Dump(cut(data, size), "dump")) == list(Dump([data], "dump"))
+    assert list(SassListing(cut(data, size), "dump")) == list(SassListing([data], "dump"))
 
 
 def _mutated(data: bytes, what: str, where: float, byte: int) -> bytes:
@@ -198,7 +198,7 @@ def test_an_access_with_a_damaged_modifier_hides_no_other(first: str, second: st
     data = (text + "\t\t..........\n\n").encode()
     damaged = sum("\0" in opcode or "\x7f" in opcode for opcode in (first, second))
     for size in (512, 1 << 20):
-        dump = Dump(cut(data, size), "dump")
+        dump = SassListing(cut(data, size), "dump")
         (function,) = (item for item in dump if isinstance(item, SassFunction))
         assert (function.stats.local.total.loads, function.stats.local.total.stores) == (3 - damaged, 1)
         assert dump.account.unknown_lines == damaged

@@ -6,7 +6,7 @@ import pytest
 
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage
-from spillscan.reading.dumps.res_usage import ResourceUsage
+from spillscan.reading.disassembly.res_usage import ResourceUsage
 
 BEGIN = "\nResource usage:\n Common:\n  GLOBAL:0\n"
 WHOLE = "REG:20 STACK:0 SHARED:1280 LOCAL:0 CONSTANT[0]:904 TEXTURE:0 SURFACE:0 SAMPLER:0"

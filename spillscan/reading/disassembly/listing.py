@@ -35,7 +35,7 @@ _CHARACTERS = 120
 """Characters of a line shown in a message."""
 
 
-def pieces(chunks: Iterable[bytes], account: DumpAccount) -> Iterator[bytes]:
+def pieces(chunks: Iterable[bytes], account: ListingAccount) -> Iterator[bytes]:
     """Blocks of whole lines from ``chunks`` of any size, in bounded memory.
 
     The last block may lack its final line end. A line that is too long is replaced by an empty one, and reported before
@@ -51,7 +51,7 @@ def pieces(chunks: Iterable[bytes], account: DumpAccount) -> Iterator[bytes]:
     return whole_lines(counted(), account.too_long)
 
 
-def lines(chunks: Iterable[bytes], account: DumpAccount) -> Iterator[bytes]:
+def lines(chunks: Iterable[bytes], account: ListingAccount) -> Iterator[bytes]:
     """Lines with their ends, which are counted; the last may have none. A lone carriage return does not end a line."""
     for piece in pieces(chunks, account):
         *whole, rest = piece.split(b"\n")
@@ -86,7 +86,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 
-class DumpAccount(Struct):
+class ListingAccount(Struct):
     """Statistics of one input, filled while it is read, and the issues derived from them."""
 
     input: str
@@ -178,14 +178,14 @@ class DumpAccount(Struct):
             self.report("unknown-line", message, hides=self.hides)
 
 
-class DumpReader:
+class ListingReader:
     """Reader of one format. ``account`` counts the lines read and is final at the end."""
 
     form: ClassVar[str]
     """Name of the format and of its grammar."""
 
     def __init__(self, chunks: Iterable[bytes], origin: str) -> None:
-        self.account = DumpAccount(origin, self.form)
+        self.account = ListingAccount(origin, self.form)
         self._parts = lines(chunks, self.account)
 
     def __iter__(self) -> Iterator[SassFunction | FunctionUsage | Issue]:
@@ -354,7 +354,7 @@ class Listing:
             if operation[1] in KINDS:
                 yield flow.form(*operation[:4]).destination
 
-    def damage(self, account: DumpAccount) -> None:
+    def damage(self, account: ListingAccount) -> None:
         """Report if its addresses show missing or repeated instructions."""
         if self.obscure:
             message = f"{self.symbol} accesses local memory at an address of unknown form"

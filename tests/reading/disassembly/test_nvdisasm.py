@@ -9,8 +9,8 @@ import pytest
 from spillscan.model import Issue
 from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.output.errors import InputError
-from spillscan.reading import dumps as sass
-from tests.reading.dumps.support import FIXTURES, content
+from spillscan.reading import disassembly as sass
+from tests.reading.disassembly.support import FIXTURES, content
 
 TEXTS = sorted(path for path in FIXTURES.glob("nvdisasm-*") if "manifest" not in path.name)
 LISTINGS = sorted(FIXTURES.glob("res-usage-*"))

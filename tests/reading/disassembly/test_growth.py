@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spillscan.reading import dumps
+from spillscan.reading import disassembly
 from tests.conftest import sized
 from tests.counting import MOST_GROWTH, growth
 
@@ -56,7 +56,7 @@ def _seconds(data: bytes) -> float:
     gc.disable()
     for _ in range(3):
         begin = time.process_time()
-        for _ in dumps.reader([data], "dump"):
+        for _ in disassembly.reader([data], "dump"):
             pass
         found.append(time.process_time() - begin)
     gc.enable()
@@ -75,7 +75,7 @@ def test_lines(family: str, form: str) -> None:
 
 def _grows(data: Callable[[int], bytes], size: int) -> None:
     """A quadratic expression takes 16 times as long for four times the text; noise is below 20 ms."""
-    assert growth(lambda size: [*dumps.reader([data(size)], "dump")], size // 4) <= MOST_GROWTH
+    assert growth(lambda size: [*disassembly.reader([data(size)], "dump")], size // 4) <= MOST_GROWTH
     four = _seconds(data(4 * size))
     if four >= 0.02:
         one = _seconds(data(size))
