@@ -174,7 +174,7 @@ def _source(root: str, path: str) -> str:
 def _is_file_below(root: str) -> Callable[[str], bool]:
     @cache
     def holds(path: str) -> bool:
-        return os.path.isfile(os.path.join(root, path))
+        return not os.path.isabs(path) and os.path.isfile(os.path.join(root, path))
 
     return holds
 

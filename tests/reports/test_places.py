@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.judging.places import Place, heaviest, log_path, place_of, source_of
+from spillscan.judging.places import Place, heaviest, log_path, place_of, placed, source_of
 from spillscan.judging.rules import check, finding
 from spillscan.judging.rules.spills import SPILL
 from spillscan.model import Advisory, Finding, Kernel, Origin
+from spillscan.model.local import SourceLine
 from spillscan.model.serialize import build_of
 from spillscan.output.terminal import Style
 from spillscan.reading.join.code import alone, attach_code
 from spillscan.reports.formats.json import render as render_json
+from spillscan.reports.render import tree_here
 from spillscan.reports.words import place_text
 from tests.conftest import FIXTURES, ROOT, read_any, read_log
 from tests.reading.binary.support import with_callees
@@ -54,6 +56,18 @@ TREE = at("/work/app", "src/gemm.cu", "csrc/a/b.cu", "build/out.log")
 )
 def test_relative(path: str, relative: str) -> None:
     assert TREE.relative(path) == relative
+
+
+def test_a_header_outside_of_the_repository_is_no_file_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if it exists on this machine, as those of the toolkit do."""
+    (tmp_path / "app").mkdir()
+    for name in ("app/k.cu", "math.hpp"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path / "app")
+    header = SourceLine(
+        file=str(tmp_path / "math.hpp"), line=9, inlined_at=SourceLine(file=str(tmp_path / "app" / "k.cu"), line=5)
+    )
+    assert placed(header, tree_here()).text == "k.cu:5 (inlined: math.hpp:9)"
 
 
 def test_relative_from_a_folder_of_the_repository() -> None:
