@@ -113,7 +113,7 @@ def copies(path: Path, weight: Sizes, tool: Path, found: Differences) -> int:
                     texts[arch, name].add("\n".join(held))
                 name, held = line.removeprefix("\t\tFunction : "), []
             elif line.startswith(("\t\t", "        /*")):
-                held.append(line)
+                held.append(" ".join(line.split()))  # its columns are as wide as the widest line of the cubin
     by_digest: defaultdict[str, set[str]] = defaultdict(set)
     by_text: defaultdict[str, set[str]] = defaultdict(set)
     for key, digests in ours.items():
