@@ -187,6 +187,11 @@ def test_words_of_a_call(command: str, words: str, files: str, project: Path, mo
     assert launcher._words(command.split()) == (shlex.split(words), set(files.split()))
 
 
+def test_a_call_that_cannot_be_recorded_is_made() -> None:
+    code = "from spillscan.builds import launcher; launcher.main('/nowhere/trace', 'sh', '-c', 'exit 7')"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+
+
 def test_the_program_behind_a_script(tmp_path: Path) -> None:
     for text, behind in (('#!/bin/sh\n# why\nexec /x/nvcc "$@"\n', "/x/nvcc"), ("#!/bin/sh\nls\n", "")):
         (tmp_path / "nvcc").write_text(text)

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from struct import pack
+from time import sleep
 
 import pytest
 
 from spillscan.builds import pieces
 from spillscan.builds.pieces import PACKED, Code, code_of
-from spillscan.builds.tree import Watched, top_of
+from spillscan.builds.tree import Watched, is_since, top_of
 
 CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "nothing": (lambda top: None, set()),
@@ -31,6 +32,10 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a file behind a link that was there": (
         lambda top: (top.parent / "folder" / "in").write_text("b"),
         {"../folder/in"},
+    ),
+    "a link that leads elsewhere": (
+        lambda top: ((top / "link").unlink(), (top / "link").symlink_to(top / "old")),
+        {"old"},
     ),
     "a link to itself": (lambda top: (top / "put").symlink_to(top / "put"), set()),
     "a loop of links": (lambda top: (top / "put").symlink_to(top), {"old", "../folder/in"}),
@@ -68,6 +73,31 @@ def test_what_is_never_watched() -> None:
     folders = ["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a", "/srv/top/c"]
     assert watched.outermost(["/srv/top"], folders) == ("/srv/a", "/srv/top")
     assert watched.outermost(["/a/b", "/a", "/ab", "/"], []) == ("/", "/a", "/ab")
+
+
+def test_folders_that_are_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = ("a", "b", "c", "toolkit", "tools", ".git", "shared", "shared/others")
+    for name in folders:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "shared"))
+    watched = Watched([str(tmp_path / "toolkit"), str(tmp_path / "tools")])
+    listed = {os.path.relpath(path, tmp_path) for path in watched.files([str(tmp_path)])}
+    assert listed == {"a/in", "b/in", "c/in", "shared/in"}
+
+
+def test_what_changed_in_a_folder_that_was_not_listed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    for name in ("old", "kept", "put/below"):
+        (top / name).mkdir(parents=True)
+        (top / name / "in").touch()
+    sleep(0.02)  # times of files are coarse
+    (top / "new").touch()
+    (top / "put").rename(top / "moved")
+    since = (top / "new").stat().st_ctime_ns
+    changed = Watched([]).changed_since(since, [str(top)])
+    assert {os.path.relpath(path, top) for path in changed} == {"new", "moved/below/in"}
+    assert not is_since(str(top / "gone"), 0)
 
 
 def test_pieces_of_gpu_code(tmp_path: Path) -> None:

@@ -32,10 +32,12 @@ LARGE = FIXTURES / "large" / "kernels5000-13.0.log.zst"
 
 def test_an_entry_of_a_policy_that_names_nothing_is_a_note(tmp_path: Path) -> None:
     policy = tmp_path / "spillscan.yaml"
-    policy.write_text("kernels:\n  - match: tpyo*\n    max_registers: 32\n")
+    change = "accept:\n  - {rule: blocks-traded, reason: r}\n"  # without a baseline there is none
+    policy.write_text(f"{change}kernels:\n  - match: tpyo*\n    max_registers: 32\n")
     result = run("check", HEAD, "--config", policy, "--fail-on", "never")
     assert result.returncode == 0
     assert b"'tpyo*' matches no kernel of this build" in result.stderr
+    assert result.stderr.count(b"policy-names-nothing") == 1
 
 
 # ---- formats ------------------------------------------------------------------------------------------------------
