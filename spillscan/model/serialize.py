@@ -98,7 +98,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.confidence,
         kernel.reasons,
         kernel.final,
-        _usage_json(kernel.usage, kernel.compile_ms),
+        _usage_json(kernel.usage),
         kernel.advisories,
         kernel.origins,
         kernel.source,
@@ -107,6 +107,7 @@ def kernel_json(kernel: Kernel) -> KernelJson:
         kernel.dynamic_shared,
         kernel.launch,
         dict(kernel.configuration),
+        kernel.compile_ms,
         kernel.caller or msgspec.UNSET,
     )
 
@@ -136,9 +137,11 @@ def _names(symbol: str) -> tuple[str, str]:
     return name, short_name(symbol, name)
 
 
-def _usage_json(usage: Usage, compile_ms: float | None) -> Any:
+@lru_cache(maxsize=1 << 12)
+def _usage_json(usage: Usage) -> Any:
+    """JSON form of a usage, cached: many kernels of a log have the same one."""
     banks = None if usage.constant_bytes is None else dict(usage.constant_bytes)
-    return UsageJson(*_numbers(usage), banks, usage.unknown_clauses, compile_ms)
+    return UsageJson(*_numbers(usage), banks, usage.unknown_clauses)
 
 
 def copied(made: Callable[..., T], source: Any, **others: Any) -> T:
@@ -262,7 +265,7 @@ def _kernel(found: KernelJson) -> Kernel:
         final=found.final,
         advisories=found.advisories,
         origins=found.origins,
-        compile_ms=usage.compile_ms,
+        compile_ms=found.compile_ms,
         launch_bounds=_bounds(found.launch_bounds),
         dynamic_shared=found.dynamic_shared,
         launch=_launch(found.launch),

@@ -27,7 +27,6 @@ UsageJson = msgspec.defstruct(
         *((name, Count | None, None) for name in NUMBERS),
         ("constant_bytes", dict[Count, Count] | None, None),
         ("unknown_clauses", tuple[str, ...], ()),
-        ("compile_ms", Milliseconds | None, None),
     ],
     gc=False,
     namespace={"__doc__": "Metrics as ptxas or nvlink printed them; null if the input does not report them."},
@@ -152,6 +151,8 @@ class KernelJson(msgspec.Struct, gc=False):
     dynamic_shared: bool | None = None
     launch: Launch | None = None
     configuration: dict[str, str] = {}
+    compile_ms: Milliseconds | None = None
+    """compile time in milliseconds as printed; null if the input does not report it"""
     caller: str | msgspec.UnsetType = msgspec.UNSET
     """for a device function: the symbol of the kernel whose copy it is; missing if it is standalone"""
 

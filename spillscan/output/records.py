@@ -75,7 +75,7 @@ def harmless(text: AnyStr) -> AnyStr:
     Outside of strings JSON has no ``#``.
     """
     if isinstance(text, bytes):
-        return text.replace(b"##", b"#\\u0023")
+        return text.replace(b"##", b"#\\u0023") if b"#" in text else text  # searching for one byte is much faster
     return text.replace("##", "#\\u0023")
 
 

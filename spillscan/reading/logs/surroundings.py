@@ -78,25 +78,26 @@ class Surroundings:
 
     def last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether more steps must follow, text) of the last numbered step; line 0 if there is none."""
-        log = (self._before + self.block).split(b"\n")
+        text = self._before + self.block
+        log = text.split(b"\n") if any(sign in text for sign in _COUNT_SIGNS) else []
         reached: dict[int, int] = {}  # total -> highest number of later lines
         for later, line in enumerate(reversed(log)):
             if not any(sign in line for sign in _COUNT_SIGNS) or _COUNTED.search(line) is None:
                 continue
-            text = unprefixed(line[:LONGEST_LINE_BYTES])
-            step = progress(text)
-            if step is None or re.search(_CONTAINER_STEP, text):
+            shown = unprefixed(line[:LONGEST_LINE_BYTES])
+            step = progress(shown)
+            if step is None or re.search(_CONTAINER_STEP, shown):
                 continue
             own, count = step
             number = reached[count] = max(own, reached.get(count, 0))
-            if re.search(_MAKES, text) is None:
+            if re.search(_MAKES, shown) is None:
                 continue  # perhaps another tool's
-            percent = count == 100 and "%" in text.partition(" ")[0] + text[:6]
+            percent = count == 100 and "%" in shown.partition(" ")[0] + shown[:6]
             # ninja does not count a step that writes to the terminal itself (install, test) in the number printed
             # before it.
             left = count - number - (not percent and number > own)
             complete = percent and any(map(_ALL.search, log))
-            return lines - later + 1, left > 0 and not complete, text[:300]
+            return lines - later + 1, left > 0 and not complete, shown[:300]
         return 0, False, ""
 
 
