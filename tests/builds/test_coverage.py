@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spillscan import cli, scan
-from spillscan.builds.coverage import Archs
+from spillscan.builds.coverage import Archs, of_build
 from tests.conftest import FIXTURES
 from tests.reading.binary.support import stored
 from tests.reading.binary.test_size_accounting import zipped
@@ -52,8 +52,9 @@ def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_versions_of_ptx_in_binaries_are_those_of_their_text(tmp_path: Path) -> None:
     path = tmp_path / "linked.so"
     path.write_bytes(stored("linked-13.5.so"))
-    modules = [module for module in scan(path).portable if module.form == "PTX"]
-    assert modules
+    build = scan(path)
+    modules = [module for module in build.portable if module.form == "PTX"]
+    assert {module.arch for module in modules} == of_build(build)[str(path)].portable != set()
     assert {module.version for module in modules} == {"9.5"}
     text = FIXTURES / "ptx" / "sweep.ptx"
     (module,) = scan(text).portable

@@ -26,7 +26,9 @@ from tests.conftest import ROOT
         (between(4, 16_096, " B"), "4 to 16,096 B"),
         (size(16_096), "16,096 B"),
         (size(-512, "+"), "-512 B"),
-        (size(3 << 20), "3 MiB"),
+        (size((1 << 20) - 1), "1,048,575 B"),
+        (size(1 << 20), "1 MiB"),
+        (size(1023 << 20), "1,023 MiB"),
         (size(1 << 30), "1 GiB"),
     ],
 )
