@@ -166,7 +166,7 @@ def test_a_class_has_the_fields_that_it_declares_and_stores() -> None:
     assert own_fields(kind) == {"a", "b", "c"}
 
 
-def test_the_picture_is_what_the_imports_say() -> None:
+def test_the_diagram_equals_the_imports() -> None:
     drawn = PICTURE.search(DOCUMENT.read_text(encoding="utf-8"))
     assert drawn
     assert drawn[0] == picture()

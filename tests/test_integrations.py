@@ -29,7 +29,7 @@ def example(language: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["demo/head.log", "effects", "ptxas/spill-13.0.log"])
-def test_the_problem_matcher_takes_what_check_prints(name: str) -> None:
+def test_the_problem_matcher_reads_checks_output(name: str) -> None:
     (task,) = json.loads(example("json"))["tasks"]
     pattern = task["problemMatcher"]["pattern"]
     done = run(*task["command"].split()[1:-1], f"fixtures/{name}", cwd=ROOT)

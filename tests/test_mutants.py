@@ -27,7 +27,7 @@ from tests import mutants, reaching
         ("x = a and not b", ["and to or", "not left out"]),
     ],
 )
-def test_what_runs_is_changed_and_what_declares_is_not(source: str, changes: list[str]) -> None:
+def test_running_code_is_mutated_and_declarations_are_not(source: str, changes: list[str]) -> None:
     found = [words for _, (words, _) in mutants._sites(ast.parse(source))]
     assert sorted(found) == sorted(changes)
 

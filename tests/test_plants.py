@@ -145,7 +145,7 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=[each.name for each in PLANTS])
-def test_what_the_job_says_of_a_change(plant: Plant, gated: Path, tmp_path: Path) -> None:
+def test_output_of_the_job_for_a_change(plant: Plant, gated: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", str(gated), "checkout")
     machine = Machine(tmp_path, tmp_path / "checkout")
     for program in ("make", "cmake"):

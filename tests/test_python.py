@@ -38,7 +38,7 @@ def test_the_examples_run(folder: Path) -> None:
     assert len(scope["worse"]) == 2  # type: ignore[arg-type]
 
 
-def test_the_document_lists_the_names_and_what_they_have() -> None:
+def test_the_document_lists_names_and_their_members() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     named: dict[str, str] = {}
     for names, about in re.findall(r"^\| (`.*?) \| (.*) \|$", text[text.index("## Names") :], re.M):
@@ -64,12 +64,12 @@ def test_the_document_lists_the_names_and_what_they_have() -> None:
         ([DEMO / "base.log", FIXTURES / "ptxas" / "plain-13.0.log"], {}),
     ],
 )
-def test_what_does_not_spill_passes(built: Path | Sequence[Path], options: dict[str, object]) -> None:
+def test_kernels_without_spills_pass(built: Path | Sequence[Path], options: dict[str, object]) -> None:
     spillscan.assert_no_spills(built, **options)  # type: ignore[arg-type]
     spillscan.assert_no_spills(spillscan.scan(built), **options)  # type: ignore[arg-type]
 
 
-def test_what_spills_is_named_with_values() -> None:
+def test_spilling_kernels_are_named_with_values() -> None:
     with pytest.raises(AssertionError) as error:
         spillscan.assert_no_spills(DEMO / "head.log", kernel="gemm*")
     assert str(error.value).splitlines() == [
@@ -81,7 +81,7 @@ def test_what_spills_is_named_with_values() -> None:
         spillscan.assert_no_spills(DEMO / "head.log", kernel="gemm*", arch="sm_80")
 
 
-def test_what_is_not_known_does_not_pass(tmp_path: Path) -> None:
+def test_unknown_spills_do_not_pass(tmp_path: Path) -> None:
     torn = tmp_path / "torn.log"
     torn.write_text((DEMO / "base.log").read_text()[:-200])
     with pytest.raises(AssertionError, match="unknown whether kernels spill"):

@@ -132,7 +132,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_of_a_terminal_is_what_it_shows_now(theme: str) -> None:
+def test_the_terminal_picture_is_current(theme: str) -> None:
     assert (pictures.FOLDER / f"terminal-{theme}.svg").read_text("utf-8") == pictures.terminal(theme)
     for name in (f"docs/pictures/terminal-{theme}.svg",):
         assert name in README.read_text("utf-8")

@@ -25,7 +25,7 @@ from tests.reading.binary.support import stored
 from tests.reporting import kernel
 
 
-def test_lines_come_with_what_was_inlined() -> None:
+def test_lines_name_inlined_code() -> None:
     inner = SourceLine(file="/lib/math.cuh", line=9, inlined_at=SourceLine(file="src/gemm.cu", line=50))
     line = CostLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
     group = Group("spill", True, 8, 1, False)
@@ -67,7 +67,7 @@ def test_no_path_is_broken_in_a_narrow_terminal(
     assert said[0] == said[1]
 
 
-def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_source_is_swept_if_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cubin").write_bytes(stored("sass-sm_80-12.3.cubin"))
     known = call(tmp_path, ["nvcc", "-c", "k.cu", "-o", "k.cubin"], sources=("k.cu",), wrote=("k.cubin",))
     run_file(tmp_path / RUN_FILE, known)
@@ -86,7 +86,7 @@ def test_the_source_is_swept_where_its_compilation_is_known(tmp_path: Path, caps
         ("#include <torch/extension.h>\n", False),
     ],
 )
-def test_a_source_is_swept_alone_where_it_needs_no_options(
+def test_a_source_without_options_is_swept_alone(
     text: str, swept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "beside.cuh").write_text('#include "beside.cuh"\n')
@@ -120,7 +120,7 @@ def test_the_command_of_the_log_is_swept(
     assert (wanted in " ".join(capsys.readouterr().out.split())) is bool(command)
 
 
-def test_what_run_kept_is_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_runs_are_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "k.cu"
     source.write_text("")
     command = ("nvcc", "-DX", "-c", "k.cu", "-o", "k.o")

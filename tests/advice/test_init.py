@@ -145,7 +145,7 @@ def test_gitlab(text: str, kept: str, stage: str | None, project: Path) -> None:
         ({"url": "file:///srv/r", "vcs_info": {"vcs": "git", "commit_id": "abc"}}, ""),
     ],
 )
-def test_where_this_copy_came_from(direct: Any, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_origin_of_this_copy(direct: Any, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Installed:
         version = "1.2"
 

@@ -30,7 +30,7 @@ def names(*kernels: object) -> Names:
     return Names([each.named_by for each in kernels])  # type: ignore[attr-defined]
 
 
-def test_a_loop_weighs_more_than_many_bytes() -> None:
+def test_a_loop_costs_more_than_many_bytes() -> None:
     plain = kernel("plain", 96, sass=code({0: 192}))
     looped = kernel("looped", 12, sass=code({2: 24}))
     logged = kernel("logged", 150)
@@ -48,7 +48,7 @@ def test_families_are_ranked_as_one() -> None:
     assert second.family == "other"
 
 
-def test_what_occupancy_limits_comes_last_and_what_nothing_helps_not_at_all() -> None:
+def test_low_occupancy_comes_last_and_kernels_without_a_fix_are_omitted() -> None:
     spills = kernel("spills", 8, registers=32)
     wide, wider, full = (kernel(f"k{n}", registers=n) for n in (72, 128, 32))
     every = [full, wide, wider, spills]
@@ -56,7 +56,7 @@ def test_what_occupancy_limits_comes_last_and_what_nothing_helps_not_at_all() ->
     assert [each.about for each in ranked(every, names(*every), LaunchMap())] == ["spills"], "no launch, no advice"
 
 
-def test_a_profile_puts_first_what_takes_time() -> None:
+def test_a_profile_ranks_by_time() -> None:
     build = scan(str(NCU / "demo-13.0.log"))
     profile = matched(read_profiles(expand([str(NCU / "demo-sections.csv.zst")]))[0], build)
     entries = Names([each.named_by for each in build.kernels])

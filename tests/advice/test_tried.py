@@ -69,7 +69,7 @@ def next_command(said: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("symbol", "bounds"), sized([(GEMM, (256, 4))], [(GEMM, (256, 4)), (ATTENTION, (128, 8))]))
-def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int], tmp_path: Path) -> None:
+def test_each_step_equals_ptxas(symbol: str, bounds: tuple[int, int], tmp_path: Path) -> None:
     """The source with the bounds that are proven, compiled by hand: no spills, and spills one step before."""
     source = ptx.rewritten(PTX.read_text(), Setting(threads=bounds[0], blocks=bounds[1]))
     registers, spills, log = ptxas(source, symbol, tmp_path)
@@ -94,7 +94,7 @@ def test_each_step_is_what_ptxas_makes_of_it(symbol: str, bounds: tuple[int, int
     assert offered == f"spillscan advise build.log --kernel {shlex.quote(made['name'])} --arch sm_90 --try"
 
 
-def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path: Path) -> None:
+def test_an_unknown_block_size_gives_steps_of_eight_registers(tmp_path: Path) -> None:
     source = ptx.rewritten(PTX.read_text(), Setting(limit=96))
     _, _, log = ptxas(source, GEMM, tmp_path)
     (tmp_path / "build.log").write_text(log)
@@ -113,7 +113,7 @@ def test_a_block_size_that_is_not_known_takes_steps_of_eight_registers(tmp_path:
         (lambda folder: (folder / "k.ptx").write_text("nothing"), "has no .target"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -> None:
+def test_untried_kernels_have_a_reason(prepare: Any, why: str, tmp_path: Path) -> None:
     source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
     prepare(tmp_path)
@@ -129,7 +129,7 @@ def test_what_cannot_be_tried_says_why(prepare: Any, why: str, tmp_path: Path) -
     assert "tried   no: " in said
 
 
-def test_a_red_check_leads_to_what_was_tried(tmp_path: Path) -> None:
+def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:
     """By the one command that it prints."""
     source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
@@ -154,7 +154,7 @@ FFT, STENCIL, NARROW = "_Z3fftILi32EEvP6float2i", "_Z7stencilILi8EEvPKdPdS1_iii"
         *sized([], [(FFT, 256, 2, (1, 2)), (STENCIL, 256, 3, (2, 3)), (GEMM, 128, 5, (4, 5)), (GEMM, 1024, 1, (0, 1))]),
     ],
 )
-def test_the_next_block_is_what_ptxas_makes_of_its_bounds(
+def test_the_next_block_equals_ptxas_with_its_bounds(
     symbol: str, threads: int, bounds: int, blocks: tuple[int, int], tmp_path: Path
 ) -> None:
     """For a kernel without spills; `limiters` prints the same text."""
@@ -217,7 +217,7 @@ def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: s
     assert made["tried"]["points"] == []
 
 
-def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
+def test_limiters_also_try_to_end_spills(tmp_path: Path) -> None:
     """By the code of `advise`, and not on a device that the kernel is not compiled for."""
     source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
@@ -227,7 +227,7 @@ def test_limiters_try_what_ends_spills_too(tmp_path: Path) -> None:
     assert f"  option: {made['fixes'][0]['text']}\n" in said
 
 
-def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) -> None:
+def test_a_check_that_fails_for_blocks_leads_to_the_tried_fix(tmp_path: Path) -> None:
     (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), "_Z3fftILi16EEvP6float2i", tmp_path)[2])
     launch = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
     (tmp_path / "spillscan.yaml").write_text(f'kernels:\n  - match: "*"\n    {launch}\n    min_blocks_per_sm: 4\n')
@@ -244,7 +244,7 @@ def test_a_check_that_is_red_for_blocks_leads_to_what_was_tried(tmp_path: Path) 
     ("launch", "command", "leads_to"),
     [*sized([], [("", "sweep", "64 64 ")]), ("*=256,0", "advise", "__launch_bounds__(256, 3): ")],
 )
-def test_more_registers_lead_to_caps_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
+def test_more_registers_lead_to_limits_and_bounds(launch: str, command: str, leads_to: str, tmp_path: Path) -> None:
     """A sweep tries limits; which bounds bring another block, `advise --try` says where the block size is known."""
     _, spilled, log = ptxas(PTX.read_text(), GEMM, tmp_path)
     assert not spilled

@@ -72,7 +72,9 @@ def test_a_build(name: str, project: Path, capfd: pytest.CaptureFixture[str]) ->
     assert said == [each.replace("…", "later steps are missing") for each in row.get("gaps", ())]
 
 
-def test_what_a_killed_run_left_is_in_the_account_of_the_next(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_results_of_a_killed_run_are_in_the_account_of_the_next(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     build = "nvcc -c a.cu -o a.o; ../cuda/bin/nvcc -c b.cu -o b.o; kill -9 $PPID"
     subprocess.run([sys.executable, "-m", "spillscan", "run", "--", "bash", "-c", build], check=False)
     assert main(["run", "--", "true"]) == 0
@@ -192,7 +194,7 @@ def test_a_call_that_cannot_be_recorded_is_made() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
 
 
-def test_the_program_behind_a_script(tmp_path: Path) -> None:
+def test_the_program_that_a_script_calls(tmp_path: Path) -> None:
     for text, behind in (('#!/bin/sh\n# why\nexec /x/nvcc "$@"\n', "/x/nvcc"), ("#!/bin/sh\nls\n", "")):
         (tmp_path / "nvcc").write_text(text)
         assert launcher.behind_scripts(str(tmp_path / "nvcc")) == (behind or str(tmp_path / "nvcc"))

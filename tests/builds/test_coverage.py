@@ -17,7 +17,7 @@ ROWS = yaml.safe_load((Path(__file__).parent / "coverage.yaml").read_text(encodi
 
 
 @pytest.mark.parametrize(("machine", "portable", "wanted", "lacking"), ROWS["lacking"])
-def test_what_is_lacking(machine: str, portable: str, wanted: str, lacking: str) -> None:
+def test_missing_archs(machine: str, portable: str, wanted: str, lacking: str) -> None:
     held = Archs(machine=set(machine.split()), portable=set(portable.split()))
     assert held.lacks(wanted.split()) == lacking.split()
 

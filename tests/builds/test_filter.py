@@ -33,7 +33,7 @@ def is_resource_line(line: str) -> bool:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_every_line_is_judged_as_lark_judges_it(path: Path) -> None:
+def test_every_line_is_classified_as_by_lark(path: Path) -> None:
     lines = [line for line in dict.fromkeys(read_text(path).splitlines()) if re.match(r"ptxas|nvlink| {4}\d", line)]
     wrong = [line for line in lines[:400] if (passed(f"{line}\n".encode()) == b"") != is_resource_line(line)]
     assert not wrong

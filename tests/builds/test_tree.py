@@ -45,7 +45,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_differs(name: str, tmp_path: Path) -> None:
+def test_changed_files(name: str, tmp_path: Path) -> None:
     change, expected = CHANGES[name]
     top = tmp_path / "top"
     for folder in (top, tmp_path / "folder"):
@@ -68,7 +68,7 @@ def test_the_top_of_a_work_tree(tmp_path: Path) -> None:
     assert top_of(str(tmp_path / "sub")) == str(tmp_path.resolve())
 
 
-def test_what_is_never_watched() -> None:
+def test_unwatched_folders() -> None:
     watched = Watched(["/opt/toolkit"])
     folders = ["/", "/usr/lib", "/opt/toolkit/bin", os.path.expanduser("~"), "/srv/a/b", "/srv/a", "/srv/top/c"]
     assert watched.outermost(["/srv/top"], folders) == ("/srv/a", "/srv/top")
@@ -127,7 +127,7 @@ def test_pieces_of_gpu_code(tmp_path: Path) -> None:
     assert code_of(str(tmp_path / "sparse")).packed, "holes are not searched"
 
 
-def test_a_large_file_of_which_a_quarter_is_stored_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_stored_to_a_quarter_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "_LARGE_BYTES", 1 << 16)
     (tmp_path / "x").write_bytes(os.urandom(1 << 15))
     os.truncate(tmp_path / "x", 1 << 17)
@@ -135,7 +135,7 @@ def test_a_large_file_of_which_a_quarter_is_stored_is_searched(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(("bits", "form"), [(1, "<32xI10xHH14x"), (2, "<40xQ10xHHxx")])
-def test_a_cubin_ends_behind_its_section_headers(bits: int, form: str, tmp_path: Path) -> None:
+def test_a_cubin_ends_after_its_section_headers(bits: int, form: str, tmp_path: Path) -> None:
     def of(number: int, rest: bytes) -> Code:
         head = pack(form, 70, 8, number)
         (tmp_path / "x").write_bytes(b"\x7fELF%c\1\1%b\xbe\0%b" % (bits, head[7:18], head[20:]) + rest)

@@ -62,7 +62,7 @@ def test_bad_standard_input(name: str) -> None:
     assert_one_clear_line(run("scan", stdin=BAD[name]))
 
 
-def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> None:
+def test_only_a_failed_build_names_the_help_page() -> None:
     log = b'a.cu(3): error: identifier "x" is undefined\n1 error detected in the compilation of "a.cu".\n'
     result = run("check", "-", stdin=log)
     assert_one_clear_line(result)
@@ -70,7 +70,7 @@ def test_nothing_but_a_failed_build_names_the_page_that_says_what_to_do() -> Non
     assert b"Fix the build first" in run("explain", "build-failed").stdout
 
 
-def test_a_kernel_behind_its_input() -> None:
+def test_a_kernel_after_its_input() -> None:
     dump = FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst"
     result = run("show", dump, "array_*")
     assert_one_clear_line(result)

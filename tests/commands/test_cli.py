@@ -127,7 +127,7 @@ def test_strict() -> None:
 # ---- check --------------------------------------------------------------------------------------------------------
 
 
-def test_warnings_fail_only_where_asked() -> None:
+def test_warnings_fail_only_on_request() -> None:
     log = FIXTURES / "ptxas" / "wgmma-13.5.log"
     words = ("check", log, "--set", "max_spill_bytes=100000")
     unsure = run(*words)
@@ -137,7 +137,7 @@ def test_warnings_fail_only_where_asked() -> None:
     assert run(*words, "--fail-on", "warning").returncode == 1
 
 
-def test_check_never_passes_what_it_does_not_know(tmp_path: Path) -> None:
+def test_check_never_passes_unknown_values(tmp_path: Path) -> None:
     # relocatable code: registers are not final
     log = tmp_path / "build.log"
     log.write_bytes(b"nvcc -dc -Xptxas -v calls.cu -o calls.o\n" + RELOCATABLE.read_bytes())
@@ -183,7 +183,7 @@ def test_diff_of_a_build_with_itself_is_empty(tmp_path: Path) -> None:
     assert value["changes"] == []
 
 
-def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
+def test_diff_finds_regressions(tmp_path: Path) -> None:
     worse = SPILLS.read_text().replace(
         "0 bytes stack frame, 0 bytes spill stores, 0 bytes",
         "16 bytes stack frame, 8 bytes spill stores, 4 bytes",
@@ -216,7 +216,7 @@ def test_diff_finds_what_got_worse(tmp_path: Path) -> None:
         ("k.md", (FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst").read_bytes(), False),
     ],
 )
-def test_what_is_unpacked_contains_code_or_cannot_be_read(name: str, data: bytes, has: bool, tmp_path: Path) -> None:
+def test_unpacked_files_contain_code_or_cannot_be_read(name: str, data: bytes, has: bool, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     assert _contains_code(str(tmp_path / name)) == has
 

@@ -33,7 +33,7 @@ HEAD = FIXTURES / "demo" / "head.log"
         ("--set", "min_blocks_per_sm=8", "--launch", "gemm*=256", "--accept", "unknown-blocks"),
     ],
 )
-def test_what_is_printed_accepts(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_printed_acceptances_work(options: tuple[str, ...], tmp_path: Path) -> None:
     """The pasted command accepts all; the entry one finding less."""
     (tmp_path / "build.log").write_bytes(HEAD.read_bytes())
     call = ("check", "build.log", *options)
@@ -71,7 +71,7 @@ def test_a_spill_without_a_name_fails_and_cannot_be_accepted(text: str, said: st
     assert "accept (" not in shown
 
 
-def test_a_name_like_an_option_is_no_option_of_what_is_printed(tmp_path: Path) -> None:
+def test_a_name_like_an_option_is_quoted_in_printed_commands(tmp_path: Path) -> None:
     (tmp_path / "--top").write_bytes(HEAD.read_bytes())
     text = run("check", "--", "--top", cwd=tmp_path).stdout.decode()
     command = re.search(r"^accept \(all findings\): spillscan (.*)$", text, re.MULTILINE)
@@ -115,7 +115,7 @@ def read(line: int = 0) -> SassStats:
         ([kernel(spills=8, sass=read(line=7))], ("*=64",), []),
     ],
 )
-def test_what_is_not_checked(kernels: list[Kernel], launches: tuple[str, ...], said: list[str]) -> None:
+def test_unchecked_values(kernels: list[Kernel], launches: tuple[str, ...], said: list[str]) -> None:
     found = [*not_checked(Build(kernels=tuple(kernels)), Policy((from_options({}, (), launches),)))]
     assert len(found) == len(said)
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
@@ -143,7 +143,7 @@ def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:
 
 @pytest.mark.parametrize("kind", sized(["FIFO", "folder"], ["FIFO", "socket", "device", "folder"]))
 @pytest.mark.parametrize("role", ["input", "policy", "baseline", "output", "written baseline", "init"])
-def test_what_is_no_file_is_refused_at_once(
+def test_other_than_files_are_refused_at_once(
     kind: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

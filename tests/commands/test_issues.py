@@ -36,7 +36,7 @@ def issues(*words: str) -> list[Issue]:
         (["note n 9", "warning w 2"], "w0 w1 n0 n1 n2 n3 n4 n5 … 3 more issues"),
     ],
 )
-def test_which_are_shown(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shown_issues(given: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     report_issues(issues(*given))
     lines = capsys.readouterr().err.splitlines()
     assert " ".join(re.findall(r"\w\d(?= \[)|… \d+ more issues?", "\n".join(lines))) == said
@@ -61,7 +61,7 @@ def gap(message: str, symbol: str = "", line: int | None = None) -> Gap:
         ([gap("m", "k"), gap("m", "l"), gap("m"), gap("n", "l")], "2 kernels (k, l): m (2 more) [cut]"),
     ],
 )
-def test_the_first_gap_is_the_error_and_what_is_alike_is_told_with_it(
+def test_the_first_gap_is_the_error_and_similar_ones_are_counted(
     gaps: list[Gap], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Verdict(failing=(), gaps=tuple(gaps), accepted=(), oversized=False, fails=True)
@@ -76,7 +76,7 @@ def test_the_first_gap_is_the_error_and_what_is_alike_is_told_with_it(
 @pytest.mark.parametrize(
     ("symbol", "name"), [("_Z4gemmPf", "gemm"), ("k", "k"), ("_ZN2ns4gemmILi8EEEvPf", "ns::gemm<8>")]
 )
-def test_an_acceptance_names_a_kernel_without_what_would_be_a_pattern(symbol: str, name: str) -> None:
+def test_an_acceptance_names_a_kernel_without_pattern_signs(symbol: str, name: str) -> None:
     found = Finding(rule="spill", severity="error", message="m", kernel=kernel(symbol), fingerprint="f")
     assert acceptance(found) == f'{{rule: "spill", kernel: "{name}", arch: "sm_80", reason: "why"}}'
 

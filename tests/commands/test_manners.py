@@ -216,7 +216,7 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", out), "without arguments the same help is an error"
 
 
-def test_what_stands_before_a_verb_counts_behind_it() -> None:
+def test_options_before_a_verb_count_after_it() -> None:
     parser = commands.build_parser("history")
     for words in ("--dataset a verify", "verify --dataset a"):
         assert parser.parse_args(["history", *words.split()]).dataset == "a"

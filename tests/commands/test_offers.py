@@ -77,7 +77,7 @@ CHECK = "spillscan check 'build log.txt'"
          ["spillscan baseline write 'build log.txt' -o none.jsonl"]),
     ],
 )  # fmt: skip
-def test_what_is_offered_works(
+def test_offered_commands_work(
     prepare: Callable[[Path], None], printed: str, offers: list[str], tmp_path: Path
 ) -> None:
     shutil.copy(HEAD, tmp_path / "build log.txt")

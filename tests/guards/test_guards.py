@@ -64,7 +64,7 @@ def _attacks() -> list[str]:
 
 
 @pytest.mark.parametrize("command", _attacks())
-def test_no_gate_passes_over_what_an_input_hides(command: str) -> None:
+def test_no_gate_passes_hidden_data(command: str) -> None:
     done = run(*command.split(), cwd=HERE / "attacks")
     assert done.returncode in (1, 2), done
     assert b"Traceback" not in done.stderr

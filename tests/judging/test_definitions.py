@@ -33,7 +33,7 @@ TEXTS = dict(FILES)
 
 
 @pytest.mark.parametrize(("name", "source", "place", "why"), ROWS["places"])
-def test_which_of_several(name: str, source: str, place: str, why: str) -> None:
+def test_choice_among_several(name: str, source: str, place: str, why: str) -> None:
     found = Definitions(lambda: TEXTS, TEXTS.__getitem__).of(name, source)
     assert (f"{found.path}:{found.line}" if found else "") == place, why
 

@@ -75,7 +75,7 @@ def _run(*words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_as_it_was_judged_before(call: str) -> None:
+def test_output_equals_the_stored_one(call: str) -> None:
     assert summary(call) == stored(STORED)[call]
 
 

@@ -47,5 +47,5 @@ def test_the_first_line_that_the_repository_holds(
         ("../gone.cu", "gone.cu"),
     ],
 )
-def test_what_a_file_is_called_in_the_repository(path: str, shown: str) -> None:
+def test_names_of_files_in_the_repository(path: str, shown: str) -> None:
     assert TREE.relative(path) == shown

@@ -78,9 +78,7 @@ def test_status(row: Any) -> None:
         (("--severity", "blocks-per-sm=warning"), 0),
     ],
 )
-def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
-    arguments: tuple[str, ...], status: int
-) -> None:
+def test_undecided_kernels_are_named_by_family_in_every_outcome(arguments: tuple[str, ...], status: int) -> None:
     log = FIXTURES / "demo" / "base.log"
     for form in ("text", "markdown", "github")[: 3 if status == 2 else 1]:
         result = run("check", log, "--set", "min_blocks_per_sm=2", "--launch", "gemm*=256", "-f", form, *arguments)
@@ -90,7 +88,7 @@ def test_kernels_that_a_limit_cannot_judge_are_named_by_family_in_every_outcome(
 
 
 @pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])
-def test_only_what_is_judged_counts(what: Hidden) -> None:
+def test_only_checked_data_counts(what: Hidden) -> None:
     issue = Issue(code="unknown-line", message="m", hides=(what,))
     build = Build(kernels=(kernel("k"),), issues=(issue,))
     assert bool(gaps(build, policy())) == (what in ("spills", "kernels")), "by default, a build's spills are judged"
@@ -148,7 +146,7 @@ def test_every_kind_that_hides_something_can_be_accepted() -> None:
         ({"launch_bounds": LaunchBounds(max_threads=64), "dynamic_shared": False}, 2),
     ],
 )
-def test_what_holds_for_any_kernel_is_found_where_all_have_one_policy(own: dict[str, Any], terms: int) -> None:
+def test_unknown_kernels_get_the_terms_shared_by_all(own: dict[str, Any], terms: int) -> None:
     """All but those that say something of their launch are one."""
     every = [*(kernel(name) for name in "abc"), *(replace(kernel(name), **own) for name in "de")]
     every.append(replace(every[-1], launch=Launch(threads_per_block=32)))

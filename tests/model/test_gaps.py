@@ -24,6 +24,6 @@ def test_a_code_that_is_made_is_declared() -> None:
     assert used <= KINDS.keys()
 
 
-def test_an_issue_hides_what_its_kind_says_unless_it_says_so_itself() -> None:
+def test_an_issue_hides_what_its_kind_declares_unless_it_overrides_that() -> None:
     assert Issue(code="unread-spill-warning", message="m").hidden == ("spills",)
     assert Issue(code="unread-spill-warning", message="m", hides=()).hidden == ()

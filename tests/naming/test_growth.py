@@ -153,7 +153,7 @@ def test_work_grows_as_the_number_of_names(family: str) -> None:
     assert growth(one_of, number) <= MOST_GROWTH
 
 
-def test_what_refers_to_itself_again_and_again_stays_as_it_is() -> None:
+def test_self_referring_names_stay_unchanged() -> None:
     digits = "0123456789ABCDEFGHIJKLMNOPQRS"
     doubled = "".join(f"S{at}_IS{at}_S{at}_E" for at in digits)
     for each in range(20):  # not only the first

@@ -81,7 +81,7 @@ def test_candidates_of_a_tuner() -> None:
 
 
 @pytest.mark.parametrize("symbol", ["_ZN1a2nsIfE1fEv", "_ZN2ns1fIfEEvv", "f<int[]>"])
-def test_what_kernel_takes(symbol: str) -> None:
+def test_values_of_kernel(symbol: str) -> None:
     names = Names([symbol])
     assert names.argument(symbol) == (symbol if "[" in symbol else "ns::f<float>")
     assert names.called(names.of(symbol)) == [symbol]

@@ -196,7 +196,7 @@ def test_bytes_as_people_write_them(count: int, text: str) -> None:
     assert size(count) == text
 
 
-def test_different_bytes_look_different_where_they_are_held_against_each_other() -> None:
+def test_different_bytes_look_different_in_comparisons() -> None:
     assert list(sizes(94 * MIB, 2 * MIB)) == ["94 MiB", "2 MiB"]
     assert list(sizes(94 * MIB + 1, 94 * MIB)) == ["98,566,145 B", "98,566,144 B"]
     assert list(sizes(MIB, MIB)) == ["1 MiB", "1 MiB"]

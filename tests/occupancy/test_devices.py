@@ -79,7 +79,7 @@ def test_names(target):
         ("", "sm_90"),
     ],
 )
-def test_unknown_is_refused_with_the_nearest_known(name, near):
+def test_unknown_devices_are_refused_with_the_nearest_name(name, near):
     with pytest.raises(UsageError) as caught:
         device(name)
     assert near in str(caught.value)
@@ -117,7 +117,7 @@ def test_boards_of_one_product_differ_in_multiprocessors(name, target, multiproc
     assert resolve("sm_90")[1] is None
 
 
-def test_what_is_kept_of_a_file_is_what_it_says(tmp_path, monkeypatch):
+def test_the_cached_table_equals_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     files = sorted(Path(FOLDER).glob("*.yaml"))
     said = [yaml.safe_load(path.read_bytes()) for path in files]

@@ -93,7 +93,7 @@ def test_best_block_size():
         assert ours.resident_blocks == truth["best_grid"][place]
 
 
-def test_static_memory_above_48_kb_is_what_the_header_says_of_a_kernel_that_opted_in():
+def test_static_memory_above_48_kb_equals_the_header_with_opt_in():
     rows = header.configurations(2_000, seed=20261122)
     most = np.array([one.shared_bytes_per_block_optin for one in devices()])[rows["device"]]
     rows["static_shared_bytes"] = np.maximum(most - rows["dynamic_shared_bytes"] % 60_000, 49_153)

@@ -116,7 +116,7 @@ PROBED = [
 
 
 @pytest.mark.parametrize(("target", "threads", "blocks", "registers"), PROBED)
-def test_register_cap_of_ptxas(target, threads, blocks, registers):
+def test_register_limit_of_ptxas(target, threads, blocks, registers):
     limit = register_limit(device(target), threads, blocks)
     assert (limit.registers, limit.ignored) == (registers, "")
 
@@ -129,7 +129,7 @@ def test_ptxas_ignores_more_blocks_than_the_sm_holds(target, threads, blocks):
 
 
 @given(configurations)
-def test_bounds_bring_what_they_promise(configuration):
+def test_bounds_give_the_promised_blocks(configuration):
     now = resident(configuration)
     bounds = bounds_for_more_blocks(now)
     if bounds is not None:
@@ -240,7 +240,7 @@ def test_a_kernel_as_it_is_launched() -> None:
         ("sm_7", "sm_70", False),
     ],
 )  # fmt: skip
-def test_where_code_runs(arch: str, where: str, does: bool) -> None:
+def test_devices_for_code(arch: str, where: str, does: bool) -> None:
     assert runs_on(arch, where) is does
 
 
@@ -248,7 +248,7 @@ RESOURCES = ("threads", "registers", "shared", "barriers")
 
 
 @given(configurations)
-def test_the_next_block_needs_all_that_it_says_and_no_more(configuration: Configuration) -> None:
+def test_the_next_block_needs_exactly_these_values(configuration: Configuration) -> None:
     now = resident(configuration)
     found = next_block(now)
 

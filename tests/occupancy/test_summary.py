@@ -15,7 +15,7 @@ from spillscan.output.errors import UsageError
 GEMM = Usage(registers=168, shared_bytes=32768, stack_bytes=0, barriers=1)
 
 
-def test_open_launch_is_assumed_and_says_so():
+def test_an_unknown_launch_is_marked_as_assumed():
     found = summarise(GEMM, "sm_90a")
     assert found.assumed
     assert [threads for threads, _ in found.at_threads] == [128, 256, 512]
@@ -29,7 +29,7 @@ def test_open_launch_is_assumed_and_says_so():
     assert found.findings == ()
 
 
-def test_known_launch_is_true():
+def test_a_known_launch_is_exact():
     found = summarise(GEMM, "sm_90", Launch(threads_per_block=128, source="policy"))
     assert not found.assumed
     assert found.at_threads == ()
@@ -38,7 +38,7 @@ def test_known_launch_is_true():
     assert [name for name, _ in found.findings] == ["registers"]
 
 
-def test_a_block_size_from_launch_bounds_says_so():
+def test_a_block_size_from_launch_bounds_is_marked():
     launch = Launch(threads_per_block=128, source="bounds")
     found = summarise(GEMM, "sm_90", launch)
     assert found.launch is launch
@@ -85,7 +85,7 @@ def test_a_launch_that_is_impossible_is_the_users_mistake():
         (Usage(registers=400), "sm_90", "400 registers"),
     ],
 )
-def test_what_a_log_leaves_open_is_a_value(usage, arch, says):
+def test_unknown_log_values_give_a_summary(usage, arch, says):
     found = summarise(usage, arch)
     assert found.occupancy is None
     assert found.unknown == says
@@ -94,7 +94,7 @@ def test_what_a_log_leaves_open_is_a_value(usage, arch, says):
     assert found.limiters == found.findings == ()
 
 
-def test_an_assumed_barrier_count_never_binds():
+def test_an_assumed_barrier_count_is_no_limiter():
     usage = Usage(registers=16)
     found = summarise(usage, "sm_120", Launch(threads_per_block=32))
     assert "barriers" in found.occupancy.limiters

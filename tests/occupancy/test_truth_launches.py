@@ -37,7 +37,7 @@ OVERRIDE = replace(SAID, source="override")
         (replace(KERNEL, launch_bounds=BOUNDS), SAID_ALL, 64, 7, "policy"),
     ],
 )
-def test_who_says_it(
+def test_sources_of_launches(
     kernel: Kernel, said: Launch | None, threads: int | None, dynamic: int | None, source: str | None
 ) -> None:
     found = settled(kernel, said)
@@ -77,7 +77,7 @@ def test_bounds_promise(bounds: LaunchBounds, threads: int | None, cluster: int 
         ("a=b*=32", "a=b*", 32, None, "policy"),
     ],
 )
-def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic: int | None, source: str) -> None:
+def test_launches_on_the_command_line(text: str, pattern: str, threads: int, dynamic: int | None, source: str) -> None:
     called, found = parse_launch(text)
     assert (called, found.threads_per_block, found.dynamic_shared_bytes, found.source) == (
         pattern, threads, dynamic, source,
@@ -85,7 +85,7 @@ def test_said_on_the_command_line(text: str, pattern: str, threads: int, dynamic
 
 
 @pytest.mark.parametrize("text", ["", "k", "256", "=256", "k=", "k=x", "k=256,x", "k=0", "k=1025", "k=-1"])
-def test_what_is_no_launch(text: str) -> None:
+def test_invalid_launches(text: str) -> None:
     with pytest.raises(UsageError):
         parse_launch(text)
 

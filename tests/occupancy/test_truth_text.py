@@ -112,7 +112,7 @@ def test_shared_memory_of_one_block(target: str, normal: int, opted_in: int) -> 
         ("sm_70", "sm_75", True),
     ],
 )
-def test_which_code_runs_where(arch: str, target: str, runs: bool) -> None:
+def test_devices_that_run_code(arch: str, target: str, runs: bool) -> None:
     assert runs_on(arch, target) == runs
 
 

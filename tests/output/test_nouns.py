@@ -64,7 +64,7 @@ def _by_hand(text: str) -> Iterator[tuple[int, str]]:
         ('f"{number:,} B"', False),
     ],
 )
-def test_numbers_beside_nouns_are_found(source: str, found: bool) -> None:
+def test_numbers_next_to_nouns_are_found(source: str, found: bool) -> None:
     assert bool(list(_by_hand(source))) is found
 
 

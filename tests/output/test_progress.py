@@ -93,7 +93,7 @@ def test_it_is_one_line_with_share_rate_and_time_left(terminal: Terminal) -> Non
     assert terminal.lines() == []
 
 
-def test_files_are_counted_beside_bytes(terminal: Terminal) -> None:
+def test_files_are_counted_next_to_bytes(terminal: Terminal) -> None:
     items = [Item(uri=f"{number}", path="/", size_bytes=1_000_000) for number in range(200)]
     shown = Progress("reading")
     watcher = audit._Files(shown)
@@ -108,7 +108,7 @@ def test_files_are_counted_beside_bytes(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_no_progress_and_no_tqdm_where_no_person_watches(term: str) -> None:
+def test_no_progress_and_no_tqdm_without_a_terminal(term: str) -> None:
     code = "import sys; from spillscan.cli import main; main(); sys.exit('tqdm' in sys.modules)"
     command = [sys.executable, "-c", code, "scan", str(LARGE), "--top", "1"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, env=os.environ | {"TERM": term})

@@ -36,7 +36,7 @@ def test_in_their_order_by_other_processes(count: int) -> None:
 
 
 @pytest.mark.parametrize("items", [0, 1, 199])
-def test_alone_where_no_other_process_pays(items: int) -> None:
+def test_a_single_process_if_others_do_not_pay(items: int) -> None:
     made = list(workers.in_order(doubled, range(items), [1] * items, FAILURE, 100))
     assert made == [(2 * number, os.getpid()) for number in range(items)]
 
@@ -60,7 +60,7 @@ def test_one_that_ends_without_its_results_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("error", [InputError("it is truncated", "fetch it again"), ValueError("no number")])
-def test_what_it_raises_is_raised_here(error: Exception) -> None:
+def test_exceptions_are_raised_here(error: Exception) -> None:
     def raising(number: int) -> int:
         if number == 300:
             raise error

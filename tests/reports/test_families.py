@@ -89,7 +89,7 @@ def test_no_number_of_a_title_is_cut() -> None:
     assert ": 1,100 device functions, 0 spilling" in functions.title
 
 
-def test_results_and_cases_of_a_family_stand_together() -> None:
+def test_results_and_cases_of_a_family_are_together() -> None:
     report = report_of("check", instances())
     results = json.loads(rendered("sarif", report))["runs"][0]["results"]
     assert {each["properties"]["family"] for each in results} == {"ns::gemm"}

@@ -316,7 +316,7 @@ def rdjsonl_holds(output: str, report: Report) -> None:
 HOLDS = {name.removesuffix("_holds"): check for name, check in list(globals().items()) if name.endswith("_holds")}
 
 
-def test_every_format_is_held() -> None:
+def test_every_format_is_checked() -> None:
     missing = {name for name, _ in pairs()} - set(HOLDS)
     assert not missing, f"write what makes hostile names harmless in each: FORMAT_holds, for {sorted(missing)}"
     assert set(HOLDS) == {name for name, _ in pairs()}

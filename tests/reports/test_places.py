@@ -160,7 +160,7 @@ def weighed(joined: Kernel, kind: str) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("form", ["dump", "snapshot"])
-def test_the_heaviest_line_is_named_and_the_inlined_one_beside_it(form: str) -> None:
+def test_the_costliest_line_is_named_with_its_inlined_line(form: str) -> None:
     kernels, _ = attach_code([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
     report = report_of("scan", kernels)
     if form == "snapshot":
@@ -256,7 +256,7 @@ def test_copies_in_several_libraries_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "markdown"])
-def test_changes_of_namesakes_are_told_apart(name: str) -> None:
+def test_changes_of_same_named_kernels_are_told_apart(name: str) -> None:
     """By the source, where no library holds them; a kernel whose name no other has needs none."""
     sides = [
         [kernel("k", registers=most, unit=unit) for unit in ("a/one.cu", "b/one.cu", "two.cu")]

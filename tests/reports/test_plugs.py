@@ -71,7 +71,7 @@ def test_the_action_never_passes_on_nothing(machine: Machine) -> None:
 @pytest.mark.parametrize(
     "arguments", ["--set max_spill_bytes=9999 --top 3", "--set\nmax_spill_bytes=9999\n--kernel 'gemm*'\n"]
 )
-def test_arguments_stand_on_one_line_or_several(machine: Machine, arguments: str) -> None:
+def test_arguments_on_one_line_or_several(machine: Machine, arguments: str) -> None:
     status, _, said = judge(machine, inputs=str(DEMO / "head.log"), arguments=arguments)
     assert status == 0, said
 

@@ -31,7 +31,7 @@ GITLAB = {"CI_PROJECT_URL": "https://git.example/o/r", "CI_COMMIT_SHA": "abc", "
         (GITHUB | {"GITHUB_SHA": "a)b `c"}, ("", "https://github.com/o/r/actions/runs/7")),
     ],
 )
-def test_where_a_service_shows_files_and_runs(environment: dict[str, str], found: tuple[str, str]) -> None:
+def test_urls_of_files_and_runs(environment: dict[str, str], found: tuple[str, str]) -> None:
     assert addresses(environment) == found
 
 

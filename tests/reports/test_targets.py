@@ -54,7 +54,7 @@ def test_plus_appends(folder: Path) -> None:
     assert (folder / "+summary.md").exists(), "a file whose name begins with a plus"
 
 
-def test_what_was_there_is_replaced_whole(folder: Path) -> None:
+def test_existing_files_are_replaced_whole(folder: Path) -> None:
     (folder / "a.json").write_text("x" * 100_000)
     written("json:a.json")
     assert (folder / "a.json").read_text().startswith('{"schema_version"')
@@ -153,7 +153,7 @@ def test_wrong_forms(forms: list[str], wrong: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["scan", "check", "diff"])
-def test_what_is_offered_for_a_wrong_form_can_be_had(kind: Any) -> None:
+def test_suggested_forms_work(kind: Any) -> None:
     with pytest.raises(UsageError) as refused:
         check_forms(["yaml"], kind)
     for name in refused.value.hint.removeprefix("use one of ").split(", "):

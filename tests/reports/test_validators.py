@@ -212,14 +212,14 @@ def test_markdown_is_short_if_there_is_nothing_to_report(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["sarif", "gitlab"])
-def test_namesakes_have_fingerprints_of_their_own(name: str) -> None:
+def test_same_named_kernels_have_distinct_fingerprints(name: str) -> None:
     output = rendered(name, report_of("check", [kernel("k", spills=16), kernel("k", spills=8)]))
     one, two = re.findall(r'"(?:fingerprint|primaryLocationLineHash)": "([^"]*)"', output)
     assert two == f"{one}:2"
 
 
 @pytest.mark.parametrize("name", ["github", "markdown", "junit", "sarif"])
-def test_what_is_not_decided_does_not_look_green(name: str) -> None:
+def test_undecided_results_do_not_look_green(name: str) -> None:
     whole = report_of("check", [kernel("k")])
     issue = Issue(code="truncated", message="the log is cut off", severity="error")
     cut = checked(replace(whole.build, issues=(issue,)), Policy())
@@ -259,7 +259,7 @@ def test_reports_follow_the_baseline() -> None:
     assert sum("suppressions" in result for result in results) == 1
 
 
-def test_sarif_keeps_to_25000_results_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sarif_is_limited_to_25000_results_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sarif.MOST_RESULTS == 25_000
     most = sized(2_500, 25_000)
     monkeypatch.setattr(sarif, "MOST_RESULTS", most)

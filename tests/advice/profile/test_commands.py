@@ -142,7 +142,7 @@ def test_the_commonest_launch_counts_and_the_others_are_named() -> None:
     assert "102400" in shown[hidden + 2]
 
 
-def test_rounded_sizes_are_left_out_and_said() -> None:
+def test_rounded_sizes_are_left_out_and_reported() -> None:
     shown = lines("profile", "--launches", NCU / "report-details.csv.zst", LAUNCHES_LOG)
     assert [line for line in shown if line.startswith("# left out")] == [
         "# left out: outer::<unnamed>::hidden(float *, int): block size or dynamic shared memory unknown or rounded"

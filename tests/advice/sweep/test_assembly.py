@@ -37,7 +37,7 @@ def test_ptx_is_assembled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert scanned(capsys, "--assemble=90,sm_80", str(file)) == (both | later, [])
 
 
-def test_what_is_machine_code_already_is_not_assembled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_machine_code_is_not_assembled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "kernels.fatbin"
     file.write_bytes(fat(entry(TINY, 80)) + fat(entry(PTX, 80, kind=1)))
     found, issues = scanned(capsys, str(file), "--assemble")

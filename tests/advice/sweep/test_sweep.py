@@ -19,7 +19,7 @@ WORDS = (PTX, *FEW, "--arch", "sm_90", "--limits", "64", "--bounds", "256x4", "-
 SETTINGS = (Setting(), Setting(limit=64), Setting(threads=256, blocks=4))
 
 
-def test_each_point_is_what_ptxas_prints() -> None:
+def test_each_point_equals_ptxas() -> None:
     found = curves(*WORDS)
     assert len(found) == 2
     for curve in found:

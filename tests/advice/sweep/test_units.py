@@ -58,7 +58,7 @@ def test_recorded_commands(glob: str, chosen: str, why: str, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("configuration", ["Debug", "Release"])
-def test_the_call_whose_object_holds_the_kernel_is_tried(
+def test_the_call_that_wrote_the_kernels_object_is_tried(
     configuration: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -73,7 +73,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     assert said.err.startswith("spillscan: 1 file: no build log, disassembly or binary; ")
 
 
-def test_it_does_not_pass_where_a_file_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_does_not_pass_if_a_file_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "build.log").write_bytes((DEMO / "base.log").read_bytes())
@@ -115,7 +115,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
 
 
-def test_strict_counts_what_hides_nothing_too(tmp_path: Path) -> None:
+def test_strict_counts_harmless_issues_too(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     log.write_text((DEMO / "base.log").read_text() + "ptxas warning : The moon is full\n")
     options = (log, "--dataset", tmp_path / "data", "--label", "v1")
@@ -132,7 +132,7 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
-def test_the_summary_folds_what_failed() -> None:
+def test_the_summary_folds_failures() -> None:
     summary = Summary()
     for number in range(30):
         summary.count(FileOutcome(label="v1", uri=f"{number:02}.o", state="failed", reason="damaged"))

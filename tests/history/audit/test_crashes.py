@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 @pytest.mark.oracle
-def test_killed_with_all_its_processes_it_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_killed_with_all_its_processes_it_continues(tmp_path: Path) -> None:
     tree, data = objects(tmp_path / "tree", sized(60, 150)), tmp_path / "data"
     for seconds in (0.0, 0.3):
         late = killed(tree, data, seconds)
@@ -48,7 +48,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.oracle
-def test_where_the_disk_is_full_it_says_so_and_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_audit_continues_later(small_disk: Path, tmp_path: Path) -> None:
     tree, data = objects(tmp_path / "tree", sized(25, 60)), small_disk / "data"
     (small_disk / "other").write_bytes(bytes(250_000))
     with pytest.raises(SpillscanError, match="No space left on device"):

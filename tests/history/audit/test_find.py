@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_reported(monkeypatch: pytest.MonkeyPatc
     assert reasons(["."])["./sub/deep"] == "cannot be read: Permission denied"
 
 
-def test_inputs_behind_which_there_is_nothing() -> None:
+def test_inputs_without_files() -> None:
     with pytest.raises(InputError, match="no such file: /no/where"):
         names(["/no/where"])
     with pytest.raises(InputError, match=r"no such file: nothing\*"):

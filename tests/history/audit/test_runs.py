@@ -74,7 +74,7 @@ def test_two_processes(reference: Reference, tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-def test_changed_files_replace_what_they_were(tmp_path: Path) -> None:
+def test_changed_files_replace_their_records(tmp_path: Path) -> None:
     spill, plain = (ROOT / "fixtures" / "ptxas" / name for name in ("spill-13.0.log", "plain-13.0.log"))
     log = tmp_path / "tree" / "build.log"
     log.parent.mkdir()
@@ -131,7 +131,7 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(reference: Reference
 
 
 @pytest.mark.oracle
-def test_interrupted_it_says_how_to_go_on_and_does(reference: Reference, tmp_path: Path) -> None:
+def test_an_interrupted_audit_names_the_command_that_continues_it(reference: Reference, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.mkdir()
     waiting = reference.tree / "part0" / "2" / "waits.log"

@@ -285,6 +285,6 @@ def test_attempts_are_bounded_and_each_waits_longer() -> None:
 
 
 @pytest.mark.parametrize("error", [ImportError("no"), PermissionError(13, "no")])
-def test_what_lasts_is_not_tried_again(error: Exception) -> None:
+def test_lasting_errors_are_not_retried(error: Exception) -> None:
     with pytest.raises(type(error)):
         retried(failing(1, error), pause=lambda _: pytest.fail("waited"))

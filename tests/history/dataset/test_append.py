@@ -34,7 +34,7 @@ def test_live_peaks_and_sources_come_back(tmp_path: Path) -> None:
     assert plain(load_build(str(tmp_path), "x")) == plain(build.named)
 
 
-def test_not_known_is_null_and_zero_is_zero(tmp_path: Path) -> None:
+def test_unknown_is_null_and_zero_is_zero(tmp_path: Path) -> None:
     kernels = (
         Kernel(key=KernelKey(symbol="a"), role="entry", usage=Usage()),
         Kernel(
@@ -75,7 +75,7 @@ def test_overlapping_batches_count_each_unit_once(tmp_path: Path) -> None:
     assert finished(str(tmp_path), "v1") == {(unit.uri, unit.content_hash) for unit, _ in read(BASE, HEAD, small)}
 
 
-def test_what_changed_replaces_what_was(tmp_path: Path) -> None:
+def test_changed_records_replace_earlier_ones(tmp_path: Path) -> None:
     first, second = (replace(unit_of(path), uri="build.log") for path in (BASE, HEAD))
     for unit, path in ((first, BASE), (second, HEAD)):
         write_batch(str(tmp_path), "v1", [(unit, scan(path))], {})
@@ -140,7 +140,7 @@ def test_labels_are_any_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", ["", "__HIVE_DEFAULT_PARTITION__", "\ud800", "x" * 201, "ü" * 50])
-def test_what_is_no_label_is_refused(label: str, tmp_path: Path) -> None:
+def test_invalid_labels_are_refused(label: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="label"):
         append(tmp_path, label, BASE)
     assert not list(tmp_path.iterdir())
@@ -158,13 +158,13 @@ def test_names_that_are_no_text_and_values_beyond_all_counting(tmp_path: Path) -
     assert (back.key.symbol, back.usage) == ("a\udc80", Usage(registers=10**30, barriers=3))
 
 
-def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_write_errors_are_reported(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file\n")
     with pytest.raises(InputError, match="data is a file, not a dataset"):
         append(tmp_path / "data", "v1", BASE)
 
 
-def test_what_is_no_dataset_is_reported(tmp_path: Path) -> None:
+def test_other_folders_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no dataset at"):
         open_dataset(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a file, not a dataset"):
@@ -235,7 +235,7 @@ def test_machine_code_without_local_memory_comes_back_as_it_was(tmp_path: Path) 
     assert all(kernel.sass is not None and kernel.sass.maker is not None for kernel in back)
 
 
-def test_what_issues_hide_is_kept(tmp_path: Path) -> None:
+def test_hidden_data_of_issues_is_kept(tmp_path: Path) -> None:
     issues = (
         Issue(code="truncated", message="cut"),
         Issue(code="truncated", message="cut", hides=("spills",), symbol="k"),

@@ -57,7 +57,7 @@ def series(root: Path, pattern: str, **launch: str) -> list[history.Series]:
     return history.histories(dataset, dataset.builds, pattern, launches)
 
 
-def test_builds_stand_by_their_time_however_they_were_appended(root: Path) -> None:
+def test_builds_are_sorted_by_time_in_any_append_order(root: Path) -> None:
     held = open_dataset(str(root)).builds
     assert [build.label for build in held] == [f"b{at}" for at in range(8)]
 
@@ -118,13 +118,13 @@ def test_all_names_and_none(root: Path) -> None:
         assert raised.value.hint == hints.get(pattern, "use one of gemm, softmax")
 
 
-def test_of_copies_the_worst_counts_and_what_is_gone_is_not_known(root: Path) -> None:
+def test_the_worst_copy_counts_and_missing_kernels_are_unknown(root: Path) -> None:
     (found,) = series(root, "softmax*")
     assert found.values("registers") == [40, 41, 42, 43, 44, None, 46, 47]
     assert found.copies == 2
 
 
-def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
+def test_blocks_are_known_if_the_launch_is(root: Path) -> None:
     assert set(series(root, GEMM)[0].values("resident_blocks")) == {None}
     (found,) = series(root, GEMM, gemm="gemm*=256")
     assert found.values("resident_blocks") == [2, 2, None, 2, 2, 4, 4, 1]
@@ -134,7 +134,7 @@ def test_blocks_are_known_where_the_launch_is(root: Path) -> None:
     ]
 
 
-def test_steps_leap_over_what_is_not_known(root: Path) -> None:
+def test_steps_skip_unknown_values(root: Path) -> None:
     (found,) = series(root, GEMM)
     assert [(step.before, step.after, step.last, step.first) for step in history.steps(found, "registers")] == [
         (96, 128, 1, 3),
@@ -158,7 +158,7 @@ def test_a_kernel_is_the_same_in_every_checkout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, sized(3, 6)))
-def test_what_is_planted_is_found_and_nothing_else(seed: int, tmp_path: Path) -> None:
+def test_exactly_the_planted_changes_are_found(seed: int, tmp_path: Path) -> None:
     made = planted.past(random.Random(seed), *sized((12, 8), (300, 40)))
     assert {said.event for said in made.expected()} >= {"changed", "back", "gone", "new"}
     planted.write(made, tmp_path)
@@ -239,7 +239,7 @@ def test_the_page_holds_the_tables(nights: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_regression_says_why(tmp_path: Path) -> None:
+def test_a_regression_has_its_cause(tmp_path: Path) -> None:
     found = next(iter(scan(FIXTURES / "binary" / "sass-sm_80-13.5.cubin.zst").kernels))
     for at, (threads, registers) in enumerate(((128, 40), (256, 96))):
         usage = replace(found.usage, registers=registers)

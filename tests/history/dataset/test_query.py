@@ -130,7 +130,7 @@ def test_nothing_but_the_views_can_be_reached(question: str, dataset: Dataset) -
 @pytest.mark.parametrize(
     "question", [each for each in HOSTILE if each[:4] in ("COPY", "ATTA", "LOAD", "SET ", "INST", "RESE", "EXPO")]
 )
-def test_the_connection_is_locked_even_for_what_is_not_checked(question: str, dataset: Dataset) -> None:
+def test_the_connection_is_locked_even_for_unchecked_queries(question: str, dataset: Dataset) -> None:
     import duckdb
 
     if question == "ATTACH ':memory:' AS x":
@@ -229,7 +229,7 @@ def test_the_environment_names_the_dataset(root: Path, monkeypatch: pytest.Monke
     )
 
 
-def test_what_kernels_are_called_acts_nowhere(tmp_path: Path) -> None:
+def test_kernel_names_never_act(tmp_path: Path) -> None:
     append(tmp_path, "v1", FIXTURES / "hostile" / "names.log")
     question = "SELECT symbol, name, object FROM kernels"
     for form in ("text", "csv", "json"):

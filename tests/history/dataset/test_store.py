@@ -71,7 +71,7 @@ def test_a_missing_package_is_named(missing: str, tmp_path: Path) -> None:
     )
 
 
-def test_nobody_pays_for_what_is_not_asked() -> None:
+def test_unrequested_packages_are_not_imported() -> None:
     script = (
         "import sys, spillscan.cli, spillscan.reading.pipeline, spillscan.history.dataset\n"
         "spillscan.commands.build_parser()\n"

@@ -44,7 +44,7 @@ def test_it_reads_back(listed: list[Entry]) -> None:
     assert text == text_of(Baseline(entries=dict(reversed(entries.items())), header=header))
 
 
-def test_a_line_leaves_out_what_is_usual() -> None:
+def test_a_line_leaves_out_defaults() -> None:
     (entry,) = parse(HEADER + LINE, "b.jsonl").entries.values()
     assert (entry.function, entry.unit, entry.launch) == (False, "", None)
 

@@ -102,7 +102,7 @@ def of(kernels: Any) -> Build:
 
 
 @given(KERNELS)
-def test_what_was_written_passes_and_is_written_again_the_same(kernels: Any) -> None:
+def test_a_written_baseline_passes_and_is_rewritten_unchanged(kernels: Any) -> None:
     text = text_of(written(of(kernels), policy=LIMITS))
     again = parse(text, "b.jsonl")
     result = judged(of(kernels), again, LIMITS)
@@ -202,7 +202,7 @@ def test_prune_lowers_and_raises_nothing(now: int, later: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("archs", "left"), [((), ["_Z1aPf"]), (("sm_80",), ["_Z1aPf", "_Z1cPf"])])
-def test_prune_removes_what_is_gone_of_its_archs(archs: tuple[str, ...], left: list[str]) -> None:
+def test_prune_removes_missing_kernels_of_its_archs(archs: tuple[str, ...], left: list[str]) -> None:
     here, gone, other = kernel("_Z1aPf", arch="sm_80"), kernel("_Z1bPf", arch="sm_80"), kernel("_Z1cPf", arch="sm_90")
     new = prune(build(here), (), written(build(here, gone, other)), Policy(), archs)
     assert [identity.symbol for identity in new.entries] == left

@@ -55,7 +55,7 @@ def test_other_code_of_equal_values_is_a_third_state() -> None:
     assert not comparison(new, new).recoded
 
 
-def test_both_toolkits_head_the_comparison_and_what_moved_is_one_group() -> None:
+def test_both_toolkits_head_the_comparison_and_moved_kernels_are_one_group() -> None:
     old, new = build(OLD), build(NEW)
     assert lines(old, new)[0] == "toolkit: 12.3 → 13.5.37"
     assert not any(line.startswith("toolkit") for line in lines(new, new))
@@ -104,7 +104,7 @@ def test_each_kernel_has_a_verdict() -> None:
         ({"lines": ()}, "identical"),
     ],
 )
-def test_what_a_kernel_refers_to_counts(change: dict[str, Any], expected: str) -> None:
+def test_referenced_objects_count(change: dict[str, Any], expected: str) -> None:
     """Each attribute is missing on one side in the third row, so that a known one differs."""
     kernel = one(NEW, "plain")
     other = replace(kernel, key=kernel.key)
@@ -131,7 +131,7 @@ def test_named_barriers_compare_across_cubin_layouts() -> None:
     assert found["reasons"] == ["attribute 0x5f none → 0 (meaning unknown)"]
 
 
-def test_a_difference_says_where() -> None:
+def test_a_difference_names_its_place() -> None:
     roles = [FIXTURES / "binary" / f"roles-{name}-sm_90a-13.5.cubin.zst" for name in ("dropped", "kept")]
     found = run("diff", "--with", "code-text", *roles, "-f", "json")
     document: dict[str, Any] = json.loads(found.stdout)
@@ -177,7 +177,7 @@ def test_a_gate_fails_by_code_only_if_asked_to(options: tuple[str, ...], status:
     assert run("diff", *options, OLD, NEW).returncode == status
 
 
-def test_a_policy_says_whose_code_must_stay(tmp_path: Path) -> None:
+def test_a_policy_selects_kernels_with_fixed_code(tmp_path: Path) -> None:
     policy = tmp_path / "spillscan.yaml"
     for match, status in (("nothing", 0), ("calls", 1)):
         policy.write_text(f"kernels:\n- match: {match}\n  severity: {{other-code: error}}\n")

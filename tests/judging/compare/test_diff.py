@@ -72,7 +72,7 @@ def test_text(name: str, width: str) -> None:
     assert all(len(line) <= int(width) for line in table.splitlines())
 
 
-def test_colors_are_where_it_got_worse_or_better() -> None:
+def test_regressions_and_improvements_are_colored() -> None:
     painted = run(*CALLS["effects-launched"], env=os.environ | {"FORCE_COLOR": "1"}).stdout.decode().splitlines()
     assert any(line.startswith("\x1b[31m") and "868 B" in line for line in painted)
     assert any(line.startswith("\x1b[32m") and "(-112)" in line for line in painted)
@@ -215,7 +215,7 @@ def test_a_base_that_is_not_whole_is_undecided(tmp_path: Path) -> None:
     assert status(HEAD, tmp_path / "empty.log", "--fail-on", "error", "--kernel", "sums") == 2
 
 
-def test_a_deleted_kernel_excuses_no_spill_of_a_new_one(tmp_path: Path) -> None:
+def test_a_deleted_kernel_suppresses_no_spill_of_a_new_one(tmp_path: Path) -> None:
     """`solve` goes, and another kernel that spills as it did comes: one name alone does not make it known."""
     new = tmp_path / "new.log"
     new.write_text(read_text(HEAD).replace("solve", "solve_fast"))
@@ -250,7 +250,7 @@ def test_builds_of_different_archs_are_undecided() -> None:
     assert b"--by arch" in result.stdout
 
 
-def test_machine_code_of_one_side_is_undecided_where_warnings_count() -> None:
+def test_machine_code_of_one_side_is_undecided_if_warnings_count() -> None:
     base, head = scan([BASE]), scan([HEAD, HEAD.with_name("head.sass.zst")])
     found = comparison(base, head)
     everything = (*found.changes, *found.unsettled)
@@ -288,7 +288,7 @@ def documented() -> str:
     )
 
 
-def test_the_document_shows_what_the_command_prints() -> None:
+def test_the_document_shows_the_commands_output() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == documented()
 
 
@@ -304,7 +304,7 @@ if __name__ == "__main__":
     write()
 
 
-def test_a_namesake_in_doubt_may_be_the_one_that_had_them() -> None:
+def test_an_ambiguous_same_named_kernel_may_have_had_them() -> None:
     """Two kernels of one key: 48 registers before, of the other nothing is known; 64 now, and of the other nothing."""
     known = kernel("k", registers=48)
     unknown = replace(kernel("k"), usage=replace(known.usage, registers=None), confidence="ambiguous", reasons=("x",))
@@ -325,7 +325,7 @@ def test_a_namesake_in_doubt_may_be_the_one_that_had_them() -> None:
         ({"scale": 8, "gone": 512}, {"scale": 12}, (520, 12), 4),
     ],
 )
-def test_sums_tell_what_kernels_of_both_builds_gained(
+def test_sums_show_the_growth_of_kernels_in_both_builds(
     before: dict[str, int], after: dict[str, int], shown: tuple[int, int], kept: int
 ) -> None:
     base, head = (Build(kernels=tuple(kernel(*each) for each in side.items())) for side in (before, after))

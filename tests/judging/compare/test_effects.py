@@ -148,7 +148,7 @@ def test_equal_builds_differ_in_nothing(
 
 
 @given(pairs(), st.sampled_from(LAUNCHES), st.sampled_from(WORSENED), st.integers(1, 300))
-def test_a_worse_value_never_says_less(
+def test_a_worse_value_never_lowers_the_severity(
     pair: tuple[Kernel, Kernel], launch: tuple[str, object] | None, name: str, more: int
 ) -> None:
     before, after = pair
@@ -161,7 +161,9 @@ def test_a_worse_value_never_says_less(
 
 
 @given(pairs(code=True), accesses)
-def test_another_access_to_local_memory_never_says_less(pair: tuple[Kernel, Kernel], access: LocalAccess) -> None:
+def test_another_local_memory_access_never_lowers_the_severity(
+    pair: tuple[Kernel, Kernel], access: LocalAccess
+) -> None:
     before, after = pair
     assert after.sass is not None
     local = LocalTraffic(accesses=(*after.sass.local.accesses, access))
@@ -223,7 +225,7 @@ SPILLS = ("spill_store_bytes", "spill_load_bytes")
 
 
 @given(st.lists(pairs(), min_size=2, max_size=6), st.sampled_from(LAUNCHES))
-def test_the_worst_stands_first(drawn: list[tuple[Kernel, Kernel]], launch: tuple[str, object] | None) -> None:
+def test_the_worst_comes_first(drawn: list[tuple[Kernel, Kernel]], launch: tuple[str, object] | None) -> None:
     base, head = (
         Build(kernels=tuple(replace(k, key=replace(k.key, symbol=f"k{at}")) for at, k in enumerate(side)))
         for side in zip(*drawn, strict=True)
@@ -292,7 +294,7 @@ def test_changed_launch_bounds_leave_the_launch_open(
     assert ("launch bounds" in found[0].message) == (expected is not None)
 
 
-def test_where_barriers_are_unknown_blocks_may_be_open() -> None:
+def test_unknown_barriers_may_leave_blocks_unknown() -> None:
     launches = LaunchMap((parse_launch("k=64"),))
     before = kernel(arch="sm_90", barriers=None)
     (few,) = effects(before, kernel(arch="sm_90", registers=30, barriers=2), launches)

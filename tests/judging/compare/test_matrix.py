@@ -89,9 +89,7 @@ def test_ranks_and_values() -> None:
         ((11, 20), None, set()),
     ],
 )
-def test_kernels_that_do_not_differ_are_counted_where_they_are_left_out(
-    after: tuple[int, int], rows: int | None, notes: set[str]
-) -> None:
+def test_omitted_equal_kernels_are_counted(after: tuple[int, int], rows: int | None, notes: set[str]) -> None:
     builds = [build(of("a", 10), of("b", 20)), build(of("a", after[0]), of("b", after[1]))]
     said = lines(matrix(builds, ["v", "w"], ["registers"]), names_of(builds), Style(rows=rows))
     assert {each.strip() for each in said if "difference" in each} == notes

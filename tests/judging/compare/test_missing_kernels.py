@@ -76,7 +76,7 @@ def test_a_unit_that_was_not_compiled_is_a_gap() -> None:
 
 
 @pytest.mark.parametrize("other", ["cmake-make-13.0.log", "ninja-j12-13.0.log", "cmake-ninja-verbose-13.0.log"])
-def test_units_are_known_again_under_other_names(other: str) -> None:
+def test_renamed_units_are_recognized(other: str) -> None:
     """`gemm.o`, `gemm.cuda.o` and `CMakeFiles/library.dir/gemm.cu.o` are of one source."""
     base, head = scan([MAKE]), scan([FIXTURES / "build" / other])
     assert not {unit(kernel) for kernel in base.kernels} & {unit(kernel) for kernel in head.kernels}
@@ -106,7 +106,7 @@ def test_an_arch_that_is_gone_is_a_gap() -> None:
     ("kernels", "gone", "expected"),
     [(1, 0, 0), (2, 1, 0), (10, 1, 0), (10, 2, 0), (10, 3, 1), (10, 9, 1), (22, 3, 0), (22, 4, 1), (22, 21, 1)],
 )
-def test_more_than_a_few_are_a_gap_where_units_are_not_known(kernels: int, gone: int, expected: int) -> None:
+def test_more_than_a_few_are_a_gap_if_units_are_unknown(kernels: int, gone: int, expected: int) -> None:
     mixed = scan([MIXED])
     symbols = sorted({kernel.key.symbol for kernel in mixed.kernels if kernel.role == "entry"})
     assert len(symbols) == 22
@@ -134,7 +134,7 @@ def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:
     assert b"1.log is not in the newer build: 1 kernel of the older build missing (" in result.stdout + result.stderr
 
 
-def test_a_binary_shows_what_it_has_no_more() -> None:
+def test_a_binary_shows_deleted_kernels() -> None:
     base = scan([FIXTURES / "binary" / "fat-13.5.fatbin.zst"])
     few = {kernel.key.symbol for kernel in base.kernels} - {base.kernels[0].key.symbol}
     assert len(few) >= 1
@@ -143,7 +143,7 @@ def test_a_binary_shows_what_it_has_no_more() -> None:
     assert {gap.code for gap in gaps(base, head)} <= {"arch-missing"}
 
 
-def test_what_is_allowed(tmp_path: Path) -> None:
+def test_allowed_removals(tmp_path: Path) -> None:
     text = read_text(MAKE)
     lines = text.splitlines(keepends=True)
     begin = next(at for at, line in enumerate(lines) if " -c fft.cu " in line)

@@ -87,7 +87,7 @@ def test_renames_that_pair_nothing_are_noted(inputs: str, rename: str, noted: bo
     assert (b"pairs no removed kernel with a new one" in done.stderr) is noted
 
 
-def test_what_is_accepted_is_not_recorded(tmp_path: Path) -> None:
+def test_accepted_findings_are_not_recorded(tmp_path: Path) -> None:
     (tmp_path / "spillscan.yaml").write_text("accept:\n- {rule: spill, reason: r, until: 2030-01-31}\n")
     run("baseline", "write", HEAD, cwd=tmp_path, env=on("2030-01-01"))
     call = ("check", HEAD, "--baseline", "spillscan-baseline.jsonl")

@@ -95,7 +95,7 @@ def test_options_win_over_the_file_and_the_last_entry_over_others(project: Path)
     assert registers(None, search=False) is None
 
 
-def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
+def test_a_path_is_relative_to_the_file(project: Path) -> None:
     (project.parent / "spillscan.yaml").write_text("baseline: ci/known.jsonl\n")
     assert load(Layer(), config=None, search=True).values.baseline == "../ci/known.jsonl"
     assert load(from_options({"baseline": "b.jsonl"}), config=None, search=True).values.baseline == "b.jsonl"
@@ -105,7 +105,7 @@ def test_a_path_is_meant_from_where_the_file_lies(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_config_shows_where_each_value_comes_from() -> None:
+def test_config_shows_the_origin_of_each_value() -> None:
     options = ("--set", "max_stack_bytes=64", "--launch", "gemm=128", "--severity", "stack=note")
     printed = here("config", "--with", "origins", *options).stdout.decode().splitlines()
     origins = dict(tuple(part.strip() for part in line.rsplit("  # ", 1)) for line in printed if "  # " in line)
@@ -131,7 +131,7 @@ KERNELS = [
 
 
 @given(DOCUMENTS, st.sampled_from(["max_registers", "max_spill_bytes"]))
-def test_what_is_printed_is_a_policy_that_says_the_same(document: Any, above: str) -> None:
+def test_printed_policies_are_equivalent(document: Any, above: str) -> None:
     try:
         below = layer(noded(document))
     except UsageError:

@@ -33,7 +33,7 @@ def fits(pattern: str, *names: str) -> bool:
 
 
 @given(GLOBS, st.lists(LETTERS, min_size=1, max_size=3))
-def test_a_glob_fits_as_fnmatch_says(pattern: str, names: list[str]) -> None:
+def test_globs_match_as_in_fnmatch(pattern: str, names: list[str]) -> None:
     assert fits(pattern, *names) == any(fnmatchcase(name, pattern) for name in names)
 
 
@@ -54,7 +54,7 @@ def test_no_pattern_takes_more_time_than_its_name_has_letters(pattern: str) -> N
         max_size=6,
     ),
 )
-def test_the_matcher_finds_what_one_by_one_finds(
+def test_the_matcher_equals_single_matches(
     entries: list[tuple[str, str, str]], keys: list[tuple[str, str | None, str]]
 ) -> None:
     known = [
@@ -95,11 +95,11 @@ def test_the_matcher_finds_what_one_by_one_finds(
         ("*gemm<4>*", False),
     ],
 )
-def test_a_kernel_is_known_by_all_its_names(pattern: str, found: bool) -> None:
+def test_a_kernel_matches_by_all_its_names(pattern: str, found: bool) -> None:
     assert matches(kernel(GEMM), pattern) == found
 
 
-def test_a_demangled_log_is_known_by_the_same_names() -> None:
+def test_a_demangled_log_matches_by_the_same_names() -> None:
     name = "void model::gemm<8>(float const*, float const*, float*, int)"
     assert set(spellings(name)) >= {"model::gemm<8>", "gemm<8>", "gemm"}
 

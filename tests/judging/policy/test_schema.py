@@ -206,7 +206,7 @@ def noded(value: Any, place: str = "file:1") -> Node:
 
 
 @given(DOCUMENTS)
-def test_what_the_reader_accepts_the_schema_accepts(document: Any) -> None:
+def test_the_schema_accepts_all_that_the_reader_accepts(document: Any) -> None:
     try:
         layer(noded(document))
     except UsageError as error:

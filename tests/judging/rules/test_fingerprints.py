@@ -61,7 +61,7 @@ def test_reports_agree(tmp_path: Path) -> None:
     assert [entry["fingerprint"] for entry in gitlab] == expected
 
 
-def test_files_number_namesakes_not_damage_nor_hashes_nor_order() -> None:
+def test_same_named_kernels_are_numbered_by_file() -> None:
     first, second = kernel(ONE, registers=40), kernel(TWO, registers=50)
     for kernels in permutations((first, second)):
         numbers = {finding.kernel.key.symbol: finding.fingerprint for finding in checked(*kernels)}
@@ -70,7 +70,7 @@ def test_files_number_namesakes_not_damage_nor_hashes_nor_order() -> None:
     assert {f.fingerprint for f in checked(heavier, second)} == {f.fingerprint for f in checked(first, second)}
 
 
-def test_objects_do_not_count_where_names_decide() -> None:
+def test_objects_do_not_count_if_names_decide() -> None:
     (known,) = checked(kernel("_Z1kv", unit="/here/build/k.o"))
     (unknown,) = checked(kernel("_Z1kv"))
     assert known.fingerprint == unknown.fingerprint == "57c947e4c1c0d7a11234465f222fc614", "services know it already"

@@ -48,7 +48,7 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("log", ["demo/head.log", "sass/cuobjdump-sm_120-13.5.sass.zst"])
-def test_a_rule_without_its_limits_says_nothing(log: str) -> None:
+def test_a_rule_without_its_limits_has_no_findings(log: str) -> None:
     limits = {limit.name: limit for each in rules.checks() for limit in each.rule.limits}
     bare = [each for each in rules.checks() if not any(limit.scope == "build" for limit in each.rule.limits)]
     said = {}
@@ -75,7 +75,7 @@ def test_examples(example: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.limits], ids=lambda rule: rule.id)
-def test_a_rule_with_a_limit_is_undecided_where_its_value_is_missing(rule: Rule) -> None:
+def test_a_rule_with_a_limit_is_undecided_if_its_value_is_missing(rule: Rule) -> None:
     """It has no findings there either, and if its limit is not set, nothing is undecided."""
     silent = Kernel(key=KernelKey(symbol="k", arch="sm_80"), role="entry", usage=Usage())
     change = Change(state="unknown", before=silent, after=silent)
@@ -97,7 +97,7 @@ OF_BUILDS = [each.rule.id for each in rules.checks() if "build" in each.scopes]
 
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
-def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, tmp_path: Path) -> None:
+def test_every_finding_in_a_build_has_values(rule: str, tmp_path: Path) -> None:
     (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["scope"]) == (rule, "build"))
     policy = policy_of(example)
     for finding in (each for each in findings(example, tmp_path) if each.rule == rule):
@@ -107,7 +107,7 @@ def test_every_finding_in_a_build_has_values_by_which_it_gets_worse(rule: str, t
 
 
 @pytest.mark.parametrize("rule", OF_BUILDS)
-def test_a_kernel_of_the_same_values_excuses_none(rule: str, tmp_path: Path) -> None:
+def test_a_kernel_with_equal_values_suppresses_none(rule: str, tmp_path: Path) -> None:
     """Equal kernels are checked once, so the key of equality must contain all that a rule reads."""
     (example,) = (each["fails"] for each in EXAMPLES if (each["rule"], each["scope"]) == (rule, "build"))
     all_found = findings(example, tmp_path)

@@ -31,7 +31,7 @@ def test_a_kernel(rule: str, row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("level", ["error", "warning", "note", "off"])
-def test_a_severity_of_the_policy_holds_for_findings_and_for_what_is_undecided(level: Any) -> None:
+def test_the_policys_severity_applies_to_findings_and_undecided_rules(level: Any) -> None:
     terms = Same(Terms(limits={"max_registers": 40}, levels={"registers": level}))
     many, unknown = (
         Kernel(key=KernelKey(symbol=n), role="entry", usage=Usage(registers=r)) for n, r in (("a", 41), ("b", None))

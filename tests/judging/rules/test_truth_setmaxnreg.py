@@ -92,7 +92,7 @@ def test_roles_fit_into_their_block(
         assert measure == {"missing": asked - held}
 
 
-def test_roles_that_come_one_after_the_other_need_not_be_held_at_once() -> None:
+def test_consecutive_roles_need_not_fit_together() -> None:
     assert list(rules._waiting(kernel((40, 232), follows=True), at(256))) == []
 
 

@@ -118,7 +118,7 @@ def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
 
 
 @each_release
-def test_namesakes_in_two_files_keep_apart(release: str) -> None:
+def test_same_named_kernels_in_two_files_keep_apart(release: str) -> None:
     hidden = {kernel.usage for kernel in build("here", release).kernels if kernel.short_name == "hidden"}
     names = {canonical(kernel.key.symbol) for kernel in build("here", release).kernels if kernel.short_name == "hidden"}
     assert len(hidden) == 2

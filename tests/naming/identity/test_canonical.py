@@ -84,17 +84,17 @@ KEPT = (
 
 
 @pytest.mark.parametrize("given_symbol", PAIRS)
-def test_what_is_dropped(given_symbol: str) -> None:
+def test_volatile_parts(given_symbol: str) -> None:
     assert canonical(given_symbol) == PAIRS[given_symbol]
     assert canonical(PAIRS[given_symbol]) == PAIRS[given_symbol]
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_what_stays(kept: str) -> None:
+def test_stable_parts(kept: str) -> None:
     assert canonical(kept) == kept
 
 
-def test_literals_do_not_hide_what_follows() -> None:
+def test_literals_hide_nothing_after_them() -> None:
     tail = "36_GLOBAL__N__5cb7265f_4_n_cu_0d6229932OpE"
     for literal in ("LN2ns4KindE5E", "LN3fooIiE4KindE12E", "L4Kind7E", "LS_0E", "Li36E", "LNS_1aILb1EE1bEn3E"):
         assert canonical(f"_Z1fI{literal}N{tail}Evv") == f"_Z1fI{literal}N12_GLOBAL__N_12OpEEvv"
@@ -218,7 +218,7 @@ def test_distinct_plain_names_stay_distinct(one: str, two: str) -> None:
         assert (canonical(left) == canonical(right)) == (one == two)
 
 
-def test_numba_counts_its_functions_and_that_says_nothing() -> None:
+def test_numbas_function_counter_is_volatile() -> None:
     one, other = (f"_ZN6cudapy8__main__3addB{len(f'v{at}')}v{at}B8cw51cXTLE5ArrayIfLi1EE" for at in (3, 271))
     assert canonical(one) == canonical(other) == canonical(canonical(one))
     assert canonical(one.replace("XTL", "XTM")) != canonical(one)

@@ -109,7 +109,7 @@ def test_a_library_that_is_there_is_not_missing_whatever_folder_was_given() -> N
     assert (gap.code, gap.names) == ("unit-missing", ("z.so",))
 
 
-def test_a_package_s_library_is_kept_where_the_source_is_known() -> None:
+def test_a_packages_library_is_kept_if_the_source_is_known() -> None:
     """Builds with line information name the source of each fat binary."""
     place = Place(members=("pkg/libx.so.1",), identifier="/home/me/gemm.cu")
     assert place.unit("x.whl", "") == "pkg/libx.so.1:gemm.cu"
@@ -134,6 +134,6 @@ def test_of_a_build_that_is_one_library_none_is_reported_as_whole() -> None:
         ([held("a/x.so"), held("a/x.so", unit="#2")], [None, None]),
     ],
 )
-def test_copies_name_their_library_by_what_tells_it_apart(held_by: list[Kernel], said: list[str | None]) -> None:
+def test_copies_name_their_library_by_its_distinct_part(held_by: list[Kernel], said: list[str | None]) -> None:
     found = copies(held_by, lambda kernel: library_of(kernel, str))
     assert [found.get(id(each)) for each in held_by] == said

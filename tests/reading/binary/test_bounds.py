@@ -57,7 +57,7 @@ def test_damage_is_shown_twenty_times_and_then_counted() -> None:
     assert "500 places are damaged; 20 are shown" in issues[-1].message
 
 
-def test_who_made_a_cubin_is_reported() -> None:
+def test_the_maker_of_a_cubin_is_reported() -> None:
     (new,), _ = scanned((FOLDER / "tiny-lines-sm_80-13.5.cubin").read_bytes())
     old, _ = scanned(stored("sass-sm_80-12.3.cubin"))
     assert new.stats.maker is not None
@@ -72,6 +72,6 @@ def test_show_tells_lines_and_maker() -> None:
     assert "inlined.cuh:22, inlined at inlined.cu:7" in said
 
 
-def test_findings_stand_where_the_source_does() -> None:
+def test_findings_have_the_place_of_the_source() -> None:
     said = run("check", FOLDER / "inlined-sm_80-13.5.cubin.zst", "-f", "github").stdout.decode()
     assert "inlined.cu,line=28,title=shallow (sm_80) [spill-in-loop]" in said

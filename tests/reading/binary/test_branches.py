@@ -41,7 +41,7 @@ def test_some_are_read_as_all_are(number: int, words: int, seed: int) -> None:
     assert moves_of(code, rows[odd], kinds[rows[odd]]) == moves_of(code, rows, kinds[rows])[1::2]
 
 
-def test_a_call_is_near_where_its_target_is_relative() -> None:
+def test_a_relative_target_makes_a_call_near() -> None:
     """CALL.REL holds where it goes; CALL.ABS and a call by register are of other codes."""
     kinds = kinds_of(opcodes(90))
     assert kinds[0x944] == Kind.CALL
@@ -51,7 +51,7 @@ def test_a_call_is_near_where_its_target_is_relative() -> None:
 
 
 @pytest.mark.parametrize("number", [75, 90, 120])
-def test_warps_go_on_where_the_last_of_their_barrier_says_if_that_is_ahead(number: int) -> None:
+def test_warps_continue_at_the_last_target_of_their_barrier_if_ahead(number: int) -> None:
     """BSSY sets, BSYNC waits; the upper half of the low byte has the barrier, in four bits."""
     chance = np.random.default_rng(number)
     seen = 0

@@ -32,7 +32,7 @@ def listed(release: str) -> dict[tuple[str, str], Kernel]:
     return found
 
 
-def test_a_log_sums_up_what_callees_spill() -> None:
+def test_a_log_sums_up_spills_of_callees() -> None:
     for release in RELEASES:
         found = listed(release)
         for symbol, callees in CALLEES.items():
@@ -51,7 +51,7 @@ def test_relocatable_code_has_no_sum() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_binary_says_what_the_log_says(release: str) -> None:
+def test_binary_and_log_agree(release: str) -> None:
     reported, unknown = listed(release), set()
     found = with_callees(f"callees-{release}.cubin")
     assert {(function.caller or function.symbol, function.symbol) for function in found} == reported.keys()
@@ -91,7 +91,7 @@ def test_saved_registers_of_relocatable_functions_are_counted_as_ptxas_counts_th
         assert (mine.spills, mine.stack_bytes) == (usage.spills, usage.stack_bytes)
 
 
-def test_what_is_annotated_has_a_class() -> None:
+def test_annotated_accesses_have_a_class() -> None:
     for name in ("callees-12.6.cubin", "callees-13.5.cubin", "callees-c-13.5.cubin"):
         for function in with_callees(name):
             assert not function.stats.local.of("unknown").accesses
@@ -108,7 +108,7 @@ def test_log_and_binary_join(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*(f"callees-{release}.cubin" for release in RELEASES), "callees-c-13.5.cubin"])
-def test_a_gate_sees_what_callees_spill(tmp_path: Path, name: str) -> None:
+def test_a_gate_sees_spills_of_callees(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(stored(name))
     done = run("check", path)

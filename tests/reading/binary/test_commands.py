@@ -72,7 +72,7 @@ def test_check_finds_spills(tmp_path: Path) -> None:
     assert run("check", put(tmp_path, "plain-13.5.o")).returncode == 0
 
 
-def test_check_does_not_pass_what_it_cannot_read(tmp_path: Path) -> None:
+def test_check_does_not_pass_unreadable_input(tmp_path: Path) -> None:
     path = put(tmp_path, "plain-13.5.o")
     data = bytearray(path.read_bytes())
     second = data.rindex(b"\x7fELF")
@@ -147,7 +147,7 @@ def test_show_needs_no_tool(tmp_path: Path) -> None:
     assert b"R1+0x" in done.stdout
 
 
-def test_a_linked_library_overrules_the_objects_beside_it(tmp_path: Path) -> None:
+def test_a_linked_library_overrules_objects(tmp_path: Path) -> None:
     put(tmp_path, "relocatable-13.5.a")
     assert {kernel.final for kernel in scan(tmp_path).kernels} == {False}
     put(tmp_path, "linked-13.5.so")
@@ -177,7 +177,7 @@ def test_an_object_is_the_unit_of_its_kernels(tmp_path: Path) -> None:
     assert {kernel.key.unit for kernel in build.kernels} == {"plain-13.5.o"}
 
 
-def test_bounds_of_spills_stand_where_the_code_does_not_settle_them(tmp_path: Path) -> None:
+def test_undetermined_spills_have_bounds(tmp_path: Path) -> None:
     binary = put(tmp_path, "callees-12.4.cubin")
     (recursive,) = (kernel for kernel in scan(binary).kernels if "recursive" in kernel.key.symbol)
     assert recursive.spills is None

@@ -54,7 +54,7 @@ def test_a_static_library_names_its_objects() -> None:
     assert {function.final for function in found} == {False}
 
 
-def test_what_is_linked_counts_and_not_what_the_linker_read() -> None:
+def test_linked_code_counts_instead_of_the_linkers_input() -> None:
     linked = {function.symbol: function for function in functions("linked-13.5.so")}
     assert {function.final for function in linked.values()} == {None}
     unlinked = {function.symbol: function for function in functions("relocatable-13.5.a")}
@@ -135,7 +135,7 @@ def test_windows_files(executable: bool) -> None:
     assert figures(read(coff(executable))) == expected()
 
 
-def test_a_source_file_is_named_where_the_fat_binary_does() -> None:
+def test_a_source_is_named_if_the_fat_binary_names_it() -> None:
     entry = fat_section()
     name = b"src/gemm.cu\0".ljust(16, b"\0")
     # one entry whose header is 16 bytes longer, to hold the name

@@ -38,7 +38,7 @@ def places(accesses: tuple[LocalAccess, ...]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("name", "dump"), of_kind("cuobjdump-{}.sass.zst"))
-def test_equals_the_dump(name: str, dump: Path) -> None:
+def test_equals_the_disassembly(name: str, dump: Path) -> None:
     ours = {function.symbol: function for function in functions(f"sass-{name}.cubin")}
     theirs = {function.symbol: function for function in dumped(dump)}
     assert ours.keys() == theirs.keys()

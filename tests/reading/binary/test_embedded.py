@@ -83,7 +83,7 @@ WHERE = {
 
 
 @pytest.mark.parametrize("name", WHERE)
-def test_found_wherever_it_stands(name: str) -> None:
+def test_found_at_any_offset(name: str) -> None:
     data, place = WHERE[name]
     assert kind_of_binary(data)
     assert formats.reader_of(data[:65536]) == "binary"
@@ -94,7 +94,7 @@ def test_found_wherever_it_stands(name: str) -> None:
     assert extract(data, 0) == TINY
 
 
-def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
+def test_a_section_of_fat_binaries_next_to_data() -> None:
     data = elf_file(nv_fatbin=fat_section(), data=TINY, rodata=stored("sass-sm_90a-13.5.cubin"))
     found, issues = scanned(data, "lib.so")
     assert not issues
@@ -102,7 +102,7 @@ def test_a_section_of_fat_binaries_and_data_beside_it() -> None:
     assert {each.identifier for each in found} == {"", "lib.so:.data+0x0", "lib.so:.rodata+0x0"}
 
 
-def test_what_only_looks_like_a_beginning() -> None:
+def test_false_beginnings() -> None:
     noise = random.Random(1).randbytes(1 << 22)
     words = gzip.compress(b"".join(b"%d mustard ustar  ustar\0\n" % number for number in range(5000)))
     for data in (
@@ -128,7 +128,7 @@ def test_a_folder_with_a_cache_is_seen(tmp_path: Path) -> None:
     _issues.refuse_issues(scan(tmp_path).issues)
 
 
-def test_what_was_not_linked_counts_beside_what_was() -> None:
+def test_unlinked_code_counts_next_to_linked_code() -> None:
     """cuBLAS's assembler kernels are relocatable, among linked ones."""
     relocatable = extract(stored("relocatable-13.5.a"), 0)
     unlinked, issues = scanned(relocatable)
@@ -140,7 +140,7 @@ def test_what_was_not_linked_counts_beside_what_was() -> None:
     assert len(both) == len(unlinked) + len(BARE)
 
 
-def test_which_architecture_an_old_cubin_is_for() -> None:
+def test_architecture_of_an_old_cubin() -> None:
     """Assemblers set a flag that later means sm_90a."""
     data = bytearray(OLD)
     data[49] |= 8
@@ -166,12 +166,12 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damage_is_said(name: str) -> None:
+def test_damage_is_reported(name: str) -> None:
     assert "damaged" in {issue.code for issue in scanned(DAMAGED[name])[1]}
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_members_are_held_against_their_checksums(compression: int) -> None:
+def test_members_are_checked_by_their_checksums(compression: int) -> None:
     data = bytearray(zipped(compression, TINY, "lib/kernels.so"))
     at = data.rindex(b"PK\x01\x02") + 16  # the checksum in the directory
     data[at] ^= 1
@@ -213,7 +213,7 @@ def test_ptx_alone_is_listed_and_no_gate_passes(tmp_path: Path) -> None:
     assert [issue.code for issue in build.issues] == ["ptx-only"]
 
 
-def test_ptx_beside_machine_code_has_its_kernels() -> None:
+def test_ptx_next_to_machine_code_has_its_kernels() -> None:
     data = fat(entry(PTX, 90, kind=1), entry(TINY, 80))
     (module,) = modules(data)
     assert module.kernels == tuple(
@@ -244,13 +244,13 @@ def test_no_unit_names_a_folder_of_the_machine_that_built_it(path: bytes, unit: 
     assert units(fat(head + name + TINY)) == {unit}
 
 
-def test_objects_are_named_by_the_symbols_of_what_they_were_linked_into() -> None:
+def test_objects_are_named_by_symbols_of_the_linked_file() -> None:
     linked = stored("linked-13.5.so")
     assert Elf(Window(linked)).index(b".nvFatBinSegment")
     assert units(linked) == {""}  # what the device linker made is of no one source
 
 
-def test_a_file_without_gpu_code_says_which_of_the_two_it_is(tmp_path: Path) -> None:
+def test_files_without_gpu_code_are_told_from_unreadable_ones(tmp_path: Path) -> None:
     (tmp_path / "lib.so").write_bytes(elf_file(data=b"abc"))
     with pytest.raises(InputError, match="without any GPU code"):
         scan(tmp_path / "lib.so")
@@ -329,14 +329,14 @@ def test_other_files_in_text_are_no_gpu_code(text: bytes) -> None:
     assert scanned(b"payload: " + text + b"\n") == ([], [])
 
 
-def test_code_behind_text_is_found() -> None:
+def test_code_after_text_is_found() -> None:
     found, issues = scanned(b"-- a line of a build\n" * 9 + TINY)
     assert [without_place(function) for function in found] == BARE
     assert not issues
 
 
 @pytest.mark.parametrize("at", [4097, 5_000_000_019])
-def test_holes_of_a_file_are_not_searched(at: int, tmp_path: Path) -> None:
+def test_sparse_ranges_are_not_searched(at: int, tmp_path: Path) -> None:
     file = tmp_path / "sparse.bin"
     with file.open("wb") as stream:
         stream.write(b"\x7f\0")

@@ -110,7 +110,7 @@ def test_cut_off_anywhere(name: str) -> None:
 
 
 @given(st.sampled_from([b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n", b"MZ", b"PK\x03\x04"]), st.binary(max_size=4096))
-def test_anything_behind_a_magic(magic: bytes, rest: bytes) -> None:
+def test_anything_after_a_magic(magic: bytes, rest: bytes) -> None:
     survives(magic + rest)
 
 

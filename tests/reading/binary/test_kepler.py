@@ -31,7 +31,7 @@ def test_values_equal_the_compilers_log(arch: str) -> None:
         assert (usage.spills, function.stats.instructions) == (None, 0)
 
 
-def test_what_no_tool_reads_is_not_known(tmp_path: Path) -> None:
+def test_undecodable_code_is_unknown(tmp_path: Path) -> None:
     """Not 0: neither in figures nor in gates; and the log that the advice speaks of has the spills."""
     assert table(35) is None
     path = tmp_path / "kepler.cubin"

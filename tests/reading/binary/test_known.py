@@ -88,7 +88,7 @@ def test_all_cubins_again_as_alone() -> None:
     assert several > 200
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = _reader()
     for name in CUBINS[:20]:
         reader.read((0, _image(name)))

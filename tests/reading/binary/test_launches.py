@@ -32,7 +32,7 @@ def kernels(name: str) -> dict[str, Kernel]:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_code_says_whether_launches_give_it_shared_memory(arch: str) -> None:
+def test_code_shows_whether_launches_give_it_shared_memory(arch: str) -> None:
     whole = kernels(f"launches-{arch}-13.0.cubin")
     assert {name: kernel.dynamic_shared for name, kernel in whole.items() if name != "clustered"} == {
         "only_dynamic": True,
@@ -63,7 +63,7 @@ def test_cluster_dimensions_are_those_of_the_source() -> None:
     assert (found.cluster_blocks, found.source, found.dynamic_shared_bytes) == (4, "bounds", 0)
 
 
-def test_a_launch_is_what_is_said_then_what_its_compiler_wrote_then_its_bounds() -> None:
+def test_a_launch_is_the_users_then_the_sidecars_then_by_bounds() -> None:
     bounded = kernels("launches-sm_90-13.0.cubin")["bounded_dynamic"]
     of_bounds = settled(bounded, None)
     assert of_bounds == Launch(threads_per_block=256, dynamic_shared_bytes=None, source="bounds")
@@ -108,7 +108,7 @@ def test_unknown_dynamic_shared_memory_is_a_bound() -> None:
         ("only_dynamic", 1, "", "undecided"),
     ],
 )
-def test_a_gate_decides_by_bounds_only_what_they_decide(name: str, least: int, said: str, found: str) -> None:
+def test_a_gate_decides_by_bounds_only_if_they_suffice(name: str, least: int, said: str, found: str) -> None:
     kernel = kernels("launches-sm_90-13.0.cubin")[name]
     policy = Policy((from_options({"min_blocks_per_sm": str(least)}, (), [said] if said else ()),))
     judged = rules.check(Build(kernels=(kernel,)), policy)
@@ -163,7 +163,7 @@ def test_tables_mark_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["12.4", "12.6", "13.5"])
-def test_a_record_says_how_many_registers_ptxas_was_allowed(release: str) -> None:
+def test_a_record_has_the_register_limit_of_ptxas(release: str) -> None:
     """The occupancy model derives the same limit from the bounds in the source."""
     bounds = {"bounds_128": (128, 1), "bounds_256_8": (256, 8), "bounds_1024_2": (1024, 2)}
     for kernel in kernels(f"bounds-{release}.cubin").values():

@@ -83,7 +83,7 @@ def test_every_instruction_has_the_lines_of_nvdisasm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LISTINGS)
-def test_accesses_have_the_lines_that_the_dump_gives_them(name: str) -> None:
+def test_accesses_have_the_lines_of_the_disassembly(name: str) -> None:
     ours = {function.symbol: function.stats.local.accesses for function in functions(f"{name}.cubin")}
     seen = 0
     for function in dumped(LISTINGS[name]):
@@ -193,7 +193,7 @@ def test_opcodes_that_break_off_are_damage(program: bytes) -> None:
         ((1, 1), (None, None)),
     ],
 )
-def test_once_a_row_was_left_out_no_caller_is_known(called: tuple[int, ...], callers: tuple[str | None, ...]) -> None:
+def test_callers_are_unknown_after_an_omitted_row(called: tuple[int, ...], callers: tuple[str | None, ...]) -> None:
     lines = Cubin(Window(SEED)).lines
     rows = [Row(address, 1, 1 + at, caller) for at, (address, caller) in enumerate(zip(range(9), called, strict=False))]
     chains = lines._chains(rows, ["a.cu"], 0)

@@ -6,7 +6,7 @@ from spillscan.reading.binary.instructions import Code
 from tests.reading.machine.functions import functions
 
 
-def test_a_meeting_point_lies_in_the_function() -> None:
+def test_a_reconvergence_point_is_in_the_function() -> None:
     """``BSSY.RECONVERGENT`` has a bit above its low word that is no part of the target."""
     seen = 0
     for (_, _, arch), text in functions().items():

@@ -41,7 +41,7 @@ def test_a_table_has_evidence(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_local_memory_and_branches_are_where_the_decoder_reads_them(path: Path) -> None:
+def test_local_memory_and_branches_have_the_decoders_fields(path: Path) -> None:
     held = Table(document(path))
     names = {name: held.ranks[int(code, 16)] for name, code in (("STL", STORE), ("LDL", LOAD), ("BRA", BRANCH))}
     if held.wide:
@@ -121,7 +121,7 @@ RARE = sorted(path.stem for name in ("operands", "multicast") for path in FOLDER
 
 
 @pytest.mark.parametrize("name", RARE)
-def test_rare_codes_have_the_names_of_the_dump(name: str) -> None:
+def test_rare_codes_have_the_names_of_the_disassembly(name: str) -> None:
     (function,), issues = scanned((FOLDER / f"{name}.cubin").read_bytes())
     (theirs,) = dumped(FIXTURES / "sass" / f"{name}.sass")
     assert not issues
@@ -146,7 +146,7 @@ def test_of_two_bits_that_change_together_the_first_tells() -> None:
     assert not left_out
 
 
-def test_a_word_at_which_nvdisasm_stops_costs_no_other(tmp_path: Path) -> None:
+def test_a_word_that_stops_nvdisasm_costs_no_other(tmp_path: Path) -> None:
     sys.path.insert(0, str(FIXTURES))
     from maker.opcodes.asking import Disassembler
 

@@ -49,7 +49,7 @@ def test_the_text_is_nvdisasm_s_or_unknown(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arch", "said"), [(101, "EXIT ?"), (120, "EXIT P0")])
-def test_a_question_mark_stands_for_operands_where_no_table_has_a_text(arch: int, said: str) -> None:
+def test_operands_without_a_table_are_a_question_mark(arch: int, said: str) -> None:
     word = (0x94D | 7 << 12).to_bytes(16, "little")
     assert Code(CodeText(number=arch, words=zlib.compress(word))).texts == [said]
 
@@ -86,7 +86,7 @@ def test_values_are_printed_as_nvdisasm_does(kind: str, bits: int, width: int, t
     assert number(kind, bits, width) == text
 
 
-def test_a_table_says_what_was_derived_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_contains_only_derived_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FIXTURES))
     import operands
     from maker.opcodes import real

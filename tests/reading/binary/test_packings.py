@@ -38,7 +38,7 @@ def piped(data: bytes) -> list[str]:
 
 @pytest.mark.parametrize("depth", packings.DEPTHS)
 @pytest.mark.parametrize(("form", "codec"), CASES)
-def test_what_is_packed_is_read(form: str, codec: str, depth: int, tmp_path: Path) -> None:
+def test_packed_files_are_read(form: str, codec: str, depth: int, tmp_path: Path) -> None:
     for data, name in ((CUBIN, "k.cubin"), (LOG, "b.log")):
         (tmp_path / name).write_bytes(data)
         expected = symbols(tmp_path / name)
@@ -52,7 +52,7 @@ def test_what_is_packed_is_read(form: str, codec: str, depth: int, tmp_path: Pat
 
 @pytest.mark.parametrize("depth", sized((2,), packings.DEPTHS))
 @pytest.mark.parametrize(("form", "codec"), CASES)
-def test_a_clean_file_beside_it_hides_nothing(form: str, codec: str, depth: int, tmp_path: Path) -> None:
+def test_a_clean_file_next_to_it_hides_nothing(form: str, codec: str, depth: int, tmp_path: Path) -> None:
     (tmp_path / "clean.cubin").write_bytes(CLEAN.read_bytes())
     assert run("check", tmp_path, "--set", "max_spill_bytes=0").returncode == 0
     packed, called = packings.packed(LOG, "b.log", form, codec, depth)

@@ -71,9 +71,7 @@ def test_a_process_that_dies(mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("possible", [0, 1])
-def test_where_the_system_gives_fewer_processes(
-    possible: int, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_system_gives_fewer_processes(possible: int, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = list(records.items(mapped, "all.fatbin"))
     made, fork, open_files = [], os.fork, len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 

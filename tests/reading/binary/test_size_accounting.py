@@ -103,7 +103,7 @@ def test_archives(pack: Callable[..., bytes]) -> None:
 
 
 @pytest.mark.parametrize("pack", [partial(zipped, compression=zipfile.ZIP_STORED), tarred])
-def test_what_is_stored_as_it_is_weighs_in_an_archive_what_it_weighs_alone(pack: Callable[..., bytes]) -> None:
+def test_a_stored_member_has_its_own_size_in_an_archive(pack: Callable[..., bytes]) -> None:
     def by_section(sizes: Sizes, member: str) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
         for key, measure in sizes.sums.items():
@@ -152,7 +152,7 @@ def test_damaged_files_keep_their_sums() -> None:
             measured(bytes(spoilt))
 
 
-def test_duplicates_are_what_has_equal_code() -> None:
+def test_duplicates_have_equal_code() -> None:
     whole = stored("plain-13.5.o")
     twice = zipped(("a.o", whole), ("b.o", whole))
     sizes = measured(twice, copies=True)
@@ -176,7 +176,7 @@ def test_duplicates_are_what_has_equal_code() -> None:
         ({"sm_80": "A", "sm_86": "AB", "sm_90": "CB"}, 0, 0),
     ],
 )
-def test_what_copies_cost(codes: dict[str, str], stored: int, saved: int) -> None:
+def test_cost_of_copies(codes: dict[str, str], stored: int, saved: int) -> None:
     """Functions f0, f1, … of 100 bytes, each letter a code; ``stored``: bytes of all code of one arch in the file."""
     sizes = Sizes()
     for arch, digests in codes.items():
@@ -225,7 +225,7 @@ def test_growth_is_the_difference_of_two_trees() -> None:
         assert {row[:3]: row[3 + this : 5 + this] for row in whole.rows() if any(row[3 + this : 5 + this])} == alone
 
 
-def test_what_cannot_be_weighed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_a_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "build.log"
     text.write_text("ptxas info    : 0 bytes gmem\n")
     assert cli.main(["size", str(text)]) == 2
@@ -240,7 +240,7 @@ def test_a_file_without_gpu_code_is_one_sum() -> None:
     assert kinds(measured(b"BC\xc0\xde" + b"\1" * 500)) == {HOST: 504}
 
 
-def test_a_compressed_file_weighs_what_it_has_on_disk() -> None:
+def test_a_compressed_file_has_its_size_on_disk() -> None:
     sizes, whole = sizes_of(LIBRARY, 1000, DEFAULT), measured(LIBRARY)
     assert (sizes.stored_bytes, sizes.plain_bytes) == (1000, whole.plain_bytes)
 

@@ -20,7 +20,7 @@ from tests.reading.binary.support import stored
 # ---- host files, cubins, code ---------------------------------------------------------------------------------------
 
 
-def test_a_relocation_says_where_a_fat_binary_stands() -> None:
+def test_a_relocation_locates_a_fat_binary() -> None:
     data = bytearray(stored("flags-linked-13.5.so"))
     file = Elf(Window(bytes(data)))
     expected = sources(file)
@@ -57,7 +57,7 @@ def test_offsets_outside_of_a_function_name_no_instruction() -> None:
         ([(False, 48, 0, 0), (True, 64, 96, 0)], [], "set after it"),
     ],
 )
-def test_where_threads_meet_again(rows: list[tuple[bool, int, int, int]], found: list[Any], why: str) -> None:
+def test_reconvergence_points(rows: list[tuple[bool, int, int, int]], found: list[Any], why: str) -> None:
     sets, *columns = (np.array(column) for column in zip(*rows, strict=True))
     code = SimpleNamespace(
         codes=np.where(sets, decode._SYNC_SET, decode._SYNC),

@@ -67,7 +67,7 @@ def test_sections_of_windows_files(
 
 
 @pytest.mark.parametrize(("executable", "used"), [(0, 80), (0x20B, 50)])
-def test_of_an_executable_only_what_is_loaded_counts(executable: int, used: int) -> None:
+def test_only_loaded_parts_of_an_executable_count(executable: int, used: int) -> None:
     ((_, part, _),) = host.of_coff(Window(coff([(b".data", DATA, 50, 0)], executable=executable)))
     assert part.size == used
 
@@ -98,7 +98,7 @@ def test_long_names_of_windows_files() -> None:
         ({8: struct.pack("<I", 141)}, False),
     ],
 )
-def test_what_begins_like_an_object_of_windows(change: dict[int, bytes], is_one: bool) -> None:
+def test_beginnings_of_windows_objects(change: dict[int, bytes], is_one: bool) -> None:
     file = bytearray(coff([(b".data", DATA, 0, 0)]))
     assert len(file) == 140
     for at, data in change.items():
@@ -164,7 +164,7 @@ def test_damage_of_static_libraries(behind: bytes, said: str) -> None:
 
 
 @pytest.mark.parametrize(("farthest", "whole"), [(8, True), (8 + 60 + 8 + 60 + 1, True), (8 + 60 + 8 + 60 + 2, False)])
-def test_a_table_of_symbols_says_how_far_a_library_goes(farthest: int, whole: bool) -> None:
+def test_a_symbol_table_tells_the_extent_of_a_library(farthest: int, whole: bool) -> None:
     data = b"!<arch>\n" + member(b"/", struct.pack(">II", 1, farthest)) + member(b"a/", b"x")
     found = archive.members(Window(data), Budget(Limits(), len(data)))
     if whole:

@@ -131,14 +131,14 @@ class Local:
         ),
     ],
 )
-def test_the_demand_counts_what_waits_in_slots(
+def test_the_demand_counts_values_in_slots(
     live: int, accesses: list[LocalAccess], expected: int | None, why: str
 ) -> None:
     found = pressure([{*range(2, 2 + live)}] * 6)
     assert found.demand(Local(*accesses)) == expected, why  # type: ignore[arg-type]
 
 
-def test_what_is_fetched_again_is_what_was_read() -> None:
+def test_refetched_code_equals_the_code_read() -> None:
     kernels = [each for each in scan(FIXTURES / "binary" / "operands-sm_80-13.5.cubin").kernels if each.sass]
     assert kernels
     pressures = fetch.pressures_of(kernels)

@@ -124,7 +124,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("case", "fields", "why"), TAKEN)
-def test_which_of_section_symbol_and_attribute_wins(case: Case, fields: dict[str, Any], why: str) -> None:
+def test_precedence_of_section_symbol_and_attribute(case: Case, fields: dict[str, Any], why: str) -> None:
     expected = {"dynamic_shared": False} | fields
     dynamic = expected.pop("dynamic_shared")
     assert resources(case) == (structs.replace(NONE_TAKEN, **expected), dynamic), why
@@ -169,7 +169,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("records", "fields", "why"), SAID)
-def test_what_records_of_a_function_say(records: bytes, fields: dict[str, Any], why: str) -> None:
+def test_records_of_a_function(records: bytes, fields: dict[str, Any], why: str) -> None:
     assert of_function(Window(records)) == structs.replace(FunctionInfo(), **fields), why
 
 
@@ -188,7 +188,7 @@ ANNOTATED = [
 
 
 @pytest.mark.parametrize(("spills", "own", "version", "expected", "why"), ANNOTATED)
-def test_where_no_annotation_is_no_spill(
+def test_toolkits_whose_missing_annotation_means_no_spill(
     spills: tuple[int, ...] | None, own: int | None, version: tuple[int, ...], expected: object, why: str
 ) -> None:
     assert spills_of(FunctionInfo(spills=spills, toolkit=own), version) == expected, why
@@ -279,7 +279,7 @@ LINKED = [
 
 
 @pytest.mark.parametrize(("linked", "arch", "relocatable", "held", "expected", "why"), LINKED)
-def test_what_is_linked_is_not_stated_again(
+def test_linked_code_is_not_reported_again(
     linked: list[tuple[str, Any]],
     arch: str,
     relocatable: bool,

@@ -17,7 +17,7 @@ def test_attacks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "NOP;", "\t\t..........\n"])
-def test_the_judge_sees_what_is_missing(damage: str) -> None:
+def test_the_check_sees_missing_findings(damage: str) -> None:
     """A reader that says nothing of lost functions is caught."""
     sample = next(each for each in machine_code.samples() if each.name.startswith("cuobjdump-sm_80-13"))
     assert list(machine_code.lost(sample, damage.encode().ljust(100), [], []))

@@ -132,12 +132,12 @@ _DUMPS = st.composite(_rows)
 
 
 @given(_DUMPS())
-def test_generated_dumps(data: bytes) -> None:
+def test_generated_disassembly(data: bytes) -> None:
     assert _kinds_read(data) == _kinds_of_lark(data)
 
 
 @given(_DUMPS())
-def test_generated_dumps_parse(data: bytes) -> None:
+def test_generated_disassembly_parses(data: bytes) -> None:
     functions = [item for item in SassListing([data], "dump") if isinstance(item, SassFunction)]
     trees = lexemes.parse(data.decode())
     assert [dict(f.stats.opcodes) for f in functions] == [dict(tree.opcodes) for tree in trees]
@@ -156,7 +156,7 @@ def test_generated_dumps_parse(data: bytes) -> None:
     ),
     st.sampled_from([512, 4096, 1 << 20]),
 )
-def test_mutated_dumps(data: bytes, changes: list[tuple[str, float, int]], size: int) -> None:
+def test_mutated_disassembly(data: bytes, changes: list[tuple[str, float, int]], size: int) -> None:
     """Whatever is done to a dump, it is read as by Lark, and as it is a few lines at a time."""
     for what, where, byte in changes:
         data = _mutated(data, what, where, byte)

@@ -20,7 +20,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_instruction_is_what_lark_reads(line: bytes) -> None:
+def test_instructions_equal_larks(line: bytes) -> None:
     match = grammar.line("instruction").match(line)
     assert match
     text = match[0].decode()

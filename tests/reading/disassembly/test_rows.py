@@ -88,7 +88,7 @@ def test_damaged_rows(what: str, end: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_real_dumps_are_rows(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+def test_real_disassembly_is_rows(monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
     lines: list[bytes] = []
     monkeypatch.setattr(cuobjdump.SassListing, "_single", lambda self, text: lines.append(text))
     for text in DUMPS:

@@ -42,7 +42,7 @@ def test_nothing_to_show(words: list[str], capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.startswith("spillscan: ")
 
 
-def test_no_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_disassembly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "build.log").write_text("ptxas info    : 0 bytes gmem\n")
     assert main(["show", "*", str(tmp_path / "build.log")]) == 2
     assert "is neither a binary nor SASS disassembly" in capsys.readouterr().err

@@ -58,7 +58,7 @@ def test_commands_see_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert sum(kernel["sass"] is not None for kernel in again) == 6
 
 
-def test_a_dump_differs_from_its_snapshot_in_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_disassembly_equals_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "build.json"
     snapshot.write_text(reported(capsys, "scan", DUMP, "-f", "json")[1])
     status, text = reported(capsys, "diff", snapshot, DUMP, "-f", "json", "--fail-on", "policy")

@@ -33,7 +33,7 @@ def read(*lines: str, arch: str = "sm_80") -> tuple[list[FunctionUsage], list[Is
         ("sm_100f", 0, 0),
     ],
 )
-def test_what_the_driver_keeps_is_no_kernels(arch: str, said: int, shared: int) -> None:
+def test_the_drivers_reserve_is_not_the_kernels(arch: str, said: int, shared: int) -> None:
     ((found,), issues) = read(" Function k:", "  " + WHOLE.replace("1280", str(said)), arch=arch)
     assert not issues
     assert (found.arch, found.usage.shared_bytes) == (arch, shared)

@@ -126,7 +126,7 @@ def test_linked_folders_are_read_once(tmp_path: Path) -> None:
     assert len(scan(tree).kernels) == 22
 
 
-def test_what_ninja_keeps_in_a_build_folder_is_no_log(tmp_path: Path) -> None:
+def test_ninjas_files_are_no_logs(tmp_path: Path) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
     (tmp_path / ".ninja_deps").write_bytes(b"# ninjadeps\n\4\0\0\0\x28\0\0\0gemm.cu.o\0\0\0\xff\xff")
     assert not scan(tmp_path).issues
@@ -184,7 +184,7 @@ def test_a_report_of_diff_is_no_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Makefile", "README.md", "rules.mk", "gemm.cuh", "report.html"])
-def test_what_people_write_is_no_log_whatever_it_quotes(tmp_path: Path, name: str) -> None:
+def test_text_written_by_hand_is_no_log(tmp_path: Path, name: str) -> None:
     (tmp_path / "ok.log").write_bytes(BASE.read_bytes())
     (tmp_path / name).write_bytes(b"# c1xx : fatal error C1083: Cannot open source file\n" + HEAD.read_bytes())
     build = scan(tmp_path)

@@ -54,7 +54,7 @@ def test_a_log_with_a_long_line_has_a_gap_there_and_is_read_on() -> None:
 
 @pytest.mark.parametrize("begin", [SASS, TEXT, LISTING])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
-def test_so_has_a_dump(begin: bytes, end: bytes) -> None:
+def test_disassembly_has_long_lines_too(begin: bytes, end: bytes) -> None:
     found = disassembly.reader([begin + LONG + end], "dump")
     assert [each.origin.line for each in found if getattr(each, "code", "") == "line-too-long"] == [
         4 if begin != TEXT else 3
@@ -65,6 +65,6 @@ def test_a_line_of_a_megabyte_is_read() -> None:
     assert [*whole_lines([LONG[1:], b"\n"], pytest.fail)] == [LONG[1:] + b"\n"]
 
 
-def test_who_does_not_go_on_without_it_raises() -> None:
+def test_a_reader_without_handler_raises() -> None:
     with pytest.raises(InputError, match="more than 1 MiB"):
         [*Stream(io.BytesIO(LONG), "table.csv").lines()]

@@ -43,7 +43,7 @@ def test_a_pipe_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _piped(b"x", monkeypatch)[1] == BLOCK_BYTES
 
 
-def test_what_is_no_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_streams_are_read_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"some text\n")))
     with Source("-").open() as stream:
         assert b"".join(stream.chunks()) == b"some text\n"

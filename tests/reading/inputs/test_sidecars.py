@@ -48,7 +48,7 @@ def entries(folder: Path) -> list[Kernel]:
 
 
 @pytest.mark.parametrize("name", TRITON)
-def test_a_triton_kernel_is_launched_as_its_metadata_says(name: str, caches: dict[str, Path]) -> None:
+def test_a_triton_kernel_has_the_launch_of_its_metadata(name: str, caches: dict[str, Path]) -> None:
     files = {path: json.loads(path.read_text()) for path in caches[name].rglob("*.json")}
     kernels = entries(caches[name])
     assert len(kernels) == len(files) == 5
@@ -75,7 +75,7 @@ def test_a_triton_kernel_is_launched_as_its_metadata_says(name: str, caches: dic
     }
 
 
-def test_candidates_of_inductor_are_launched_as_their_metadata_says(caches: dict[str, Path]) -> None:
+def test_inductor_configs_have_the_launches_of_their_metadata(caches: dict[str, Path]) -> None:
     cache = caches["inductor-2.15.0"]
     said = {path.parent.name: json.loads(path.read_text()) for path in cache.rglob("*.json")}
     kernels = entries(cache)
@@ -133,7 +133,7 @@ def reported(folder: Path) -> dict[str, tuple[str | None, int | None, int | None
     return found
 
 
-def test_caches_that_hold_no_launch_have_what_the_code_promises(caches: dict[str, Path]) -> None:
+def test_caches_without_launches_have_those_by_bounds(caches: dict[str, Path]) -> None:
     assert reported(caches["cupy-14.2.0"]) == {
         "raw_sum": ("bounds", 256, None, "≤"),
         "turn<double, 64>": (None, None, None, "≤"),
@@ -195,7 +195,7 @@ def test_more_dynamic_shared_memory_of_the_same_code_is_a_change(caches: dict[st
     assert diff(Build(kernels=(before,)), Build(kernels=(before,))) == []
 
 
-def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dict[str, Path]) -> None:
+def test_configs_are_named_and_selected_by_their_parameters(caches: dict[str, Path]) -> None:
     cache, name = caches[TRITON[0]], "mm[64×64×32, 4 warps, 3 stages]"
     assert name in run("scan", cache).stdout.decode()
     (chosen,) = json.loads(run("scan", cache, "--kernel", name, "-f", "json").stdout)["kernels"]
@@ -209,7 +209,7 @@ def test_candidates_are_named_and_chosen_by_what_they_were_tuned_for(caches: dic
     assert name in run("diff", cache, caches[TRITON[1]], "-f", "markdown").stdout.decode()
 
 
-def test_the_policy_wins_where_it_says_so(caches: dict[str, Path]) -> None:
+def test_the_policy_wins_with_override(caches: dict[str, Path]) -> None:
     said = run("occupancy", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
     found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
     assert found == {("mm", 32, "override"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
@@ -226,7 +226,7 @@ def test_the_policy_may_speak_of_one_candidate(caches: dict[str, Path]) -> None:
     assert run(*call, "mm[[]16×*=32,1024").returncode == 2
 
 
-def test_a_cubin_alone_takes_what_lies_beside_it(caches: dict[str, Path]) -> None:
+def test_a_cubin_alone_takes_its_sidecars(caches: dict[str, Path]) -> None:
     path = next(caches[TRITON[0]].rglob("softmax.cubin"))
     (kernel,) = scan(path).kernels
     assert kernel.launch is not None
@@ -260,7 +260,7 @@ def test_metadata_of_another_compilation_is_not_used(caches: dict[str, Path], tm
         "#define WP_TILE_BLOCK_DIM 4096\n",
     ],
 )
-def test_damaged_metadata_says_nothing(text: str, tmp_path: Path) -> None:
+def test_damaged_metadata_is_ignored(text: str, tmp_path: Path) -> None:
     path = tmp_path / "k.json"
     path.write_text(text)
     with sidecars.Stream(path.open("rb"), str(path)) as stream:
@@ -297,7 +297,7 @@ def test_a_tile_is_the_largest_product_or_store_of_the_only_kernel(
     assert found == ([] if tile is None else [(symbol, (("tile", tile),))])
 
 
-def test_what_lies_beside_other_code_is_not_taken(caches: dict[str, Path]) -> None:
+def test_sidecars_of_other_code_are_not_taken(caches: dict[str, Path]) -> None:
     kernel = next(each for each in entries(caches[TRITON[0]]) if each.key.symbol == "softmax")
     bare = replace(kernel, launch=None, configuration=())
     found, _ = attach_sidecars([bare], [])

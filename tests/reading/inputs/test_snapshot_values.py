@@ -72,7 +72,7 @@ def test_a_wrong_value_is_refused(
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "", '"kernels": [', '"kernels": [}'])
-def test_what_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_json_is_refused(text: str, tmp_path: Path) -> None:
     snapshot = tmp_path / "build.json"
     snapshot.write_text('{"schema_version": 1, "more": ' + text, encoding="utf-8")
     with pytest.raises(InputError, match="not a valid snapshot"):
@@ -84,7 +84,7 @@ def test_another_version_is_named() -> None:
         build_of(b'{"schema_version": 2, "kernels": {}}')
 
 
-def test_what_an_issue_hides_is_kept() -> None:
+def test_hidden_data_of_an_issue_is_kept() -> None:
     issues = (
         Issue(code="truncated", message="m"),
         Issue(code="truncated", message="m", hides=("spills",), symbol="k"),
@@ -102,7 +102,7 @@ def test_an_issue_of_an_unknown_kind_may_hide_anything() -> None:
     assert [issue.hidden for issue in found.issues] == [EVERYTHING, ()]
 
 
-def test_what_a_snapshot_has_lost_is_missed() -> None:
+def test_lost_records_of_a_snapshot_are_noticed() -> None:
     written = {**SOUND, "tool_version": "1", "stats": {"kernels": 2}}
     assert len(build_of(json.dumps(written).encode()).kernels) == 2
     for lost in ({"issues": None}, {"stats": None}, {"kernels": SOUND["kernels"][:1]}):

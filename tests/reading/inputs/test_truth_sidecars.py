@@ -58,7 +58,7 @@ def test_launches_of_triton(more: dict[str, Any], threads: int, shared: int, clu
         {"cluster_dims": [4, 4, 2]},
     ],
 )
-def test_what_no_kernel_of_triton_has(more: dict[str, Any]) -> None:
+def test_impossible_triton_metadata(more: dict[str, Any]) -> None:
     assert found(json.dumps(PLAIN | more)) == []
 
 
@@ -75,7 +75,7 @@ def test_what_no_kernel_of_triton_has(more: dict[str, Any]) -> None:
         ({"maxnreg": None}, {"num_warps": "4", "num_stages": "3"}),
     ],
 )
-def test_what_triton_tuned(more: dict[str, Any], configuration: dict[str, str]) -> None:
+def test_triton_parameters(more: dict[str, Any], configuration: dict[str, str]) -> None:
     (one,) = found(json.dumps(PLAIN | more))
     assert dict(one.configuration) == configuration
 
@@ -125,10 +125,10 @@ def test_threads_of_warp(threads: int, known: bool) -> None:
 @pytest.mark.parametrize(
     ("path", "place"), [("a/b.c.json", "a/b"), ("b.json", "b"), ("a.d/b.sm90.cubin", "a.d/b"), ("a/b", "a/b")]
 )
-def test_what_stands_together(path: str, place: str) -> None:
+def test_files_of_one_stem(path: str, place: str) -> None:
     assert sidecars.place_of(path) == place
 
 
 @pytest.mark.parametrize("text", ['{"hash": "x", "num_warps": 4, "shared": 0', '{"a_smem_bytes": 1'])
-def test_damage_says_nothing(text: str) -> None:
+def test_damage_is_ignored(text: str) -> None:
     assert found(text) == []

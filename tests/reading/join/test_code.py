@@ -32,7 +32,7 @@ def test_spill_bytes_of_code_and_log_agree(dump: Path) -> None:
     assert not [issue for issue in build.issues if issue.code.endswith("mismatch")]
 
 
-def test_json_has_what_the_code_says() -> None:
+def test_json_has_the_codes_values() -> None:
     result = run("scan", LOG, DUMPS[0], "-f", "json")
     value = json.loads(result.stdout)
     conforms(value)
@@ -46,7 +46,7 @@ def test_json_has_what_the_code_says() -> None:
         assert sum(sass["opcode_classes"].values()) == sass["instructions"]
 
 
-def test_a_dump_alone_is_judged_by_its_code() -> None:
+def test_disassembly_alone_is_checked_by_its_code() -> None:
     result = run("check", DUMPS[0])
     assert result.returncode == 1
     assert b"spill-in-loop" in result.stdout
@@ -54,7 +54,7 @@ def test_a_dump_alone_is_judged_by_its_code() -> None:
     assert run("check", DUMPS[0], "--kernel", "plain").returncode == 0
 
 
-def test_a_log_that_disagrees_is_said(tmp_path: Path) -> None:
+def test_a_log_that_disagrees_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "other.log"
     log.write_text(read_text(LOG).replace("120 bytes spill stores", "116 bytes spill stores"))
     dump = next(path for path in DUMPS if "sm_90a" in path.name)
@@ -78,7 +78,7 @@ def test_a_pipe_and_gzip_read_the_same(tmp_path: Path) -> None:
     assert piped.stdout.replace(b"-", b"") == packed.stdout.replace(b"-", b"")
 
 
-def test_a_dump_without_functions_is_refused(tmp_path: Path) -> None:
+def test_disassembly_without_functions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.sass"
     path.write_text("\n\tcode for sm_80\n")
     for command in ("scan", "check"):
@@ -87,14 +87,14 @@ def test_a_dump_without_functions_is_refused(tmp_path: Path) -> None:
         assert b"Traceback" not in result.stderr
 
 
-def test_a_cut_off_dump_is_not_clean(tmp_path: Path) -> None:
+def test_truncated_disassembly_is_not_clean(tmp_path: Path) -> None:
     text = read_text(DUMPS[0])
     path = tmp_path / "cut.sass"
     path.write_text(text[: text.rindex("Function : ") + 2000])
     assert run("check", path, "--set", "max_spill_bytes=100000").returncode == 2
 
 
-def test_what_no_tool_prints_is_refused_not_miscounted(tmp_path: Path) -> None:
+def test_impossible_lines_are_refused_not_miscounted(tmp_path: Path) -> None:
     older = tmp_path / "older.sass"
     older.write_text(read_text(DUMPS[0]).replace("code for sm_100a", "code for sm_30"))
     for command in (["scan"], ["check"], ["check", "--set", "max_spill_bytes=100000", LOG], ["show", "spills"]):
@@ -103,7 +103,7 @@ def test_what_no_tool_prints_is_refused_not_miscounted(tmp_path: Path) -> None:
         assert b"machine code of sm_30 is not supported" in result.stdout + result.stderr
 
 
-def test_spills_to_shared_memory_are_said() -> None:
+def test_spills_to_shared_memory_are_reported() -> None:
     dump = next(SASS.glob("smem-spill-*"))
     result = run("check", dump, "--set", "max_spill_bytes=100000")
     assert b"smem_spill_64 (sm_100)" in result.stdout
@@ -132,7 +132,7 @@ def test_crlf_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_log_and_dump_in_one_file_are_not_half_read(tmp_path: Path) -> None:
+def test_log_and_disassembly_in_one_file_are_not_half_read(tmp_path: Path) -> None:
     log, dump = read_text(LOG), read_text(DUMPS[0])
     for text in (log + dump, dump + log):
         (tmp_path / "both.log").write_text(text)

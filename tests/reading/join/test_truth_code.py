@@ -356,7 +356,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_join_of_log_dump_and_binary(case: str) -> None:
+def test_join_of_log_disassembly_and_binary(case: str) -> None:
     kernels, others, expected, issues = TABLE[case]
     found, contradictions = attach_code(kernels, others)
     assert [said(each) for each in found] == expected
@@ -387,7 +387,7 @@ def test_spills_of_callees_are_those_that_ptxas_annotated(evidence: Any, spills:
     assert found.usage.cumulative_spills == spills
 
 
-def test_where_programs_have_the_code_of_an_object_is_kept() -> None:
+def test_places_of_an_objects_code_in_programs_are_kept() -> None:
     """Each file is judged by what it holds."""
     places = ["a.o", "app", "lib.a", "lib.so"]
     kernels, _ = attach_code([logged()], [built(digest="d", place=each) for each in places])
@@ -412,13 +412,13 @@ def test_units_that_no_log_reports_are_named() -> None:
         ("function", "sm_80", [dumped(caller="k"), dumped()], False, "one stands alone"),
     ],
 )
-def test_what_is_code_of_one_function(
+def test_code_of_one_function(
     role: Any, arch: str | None, candidates: list[SassFunction], copies: bool, why: str
 ) -> None:
     assert _are_copies(logged(role=role, arch=arch), candidates) is copies, why
 
 
-def test_a_contradiction_stands_in_the_log_where_there_is_one() -> None:
+def test_a_contradiction_has_the_logs_place_if_there_is_one() -> None:
     dump = Origin(input="dump.sass", line=7)
     found = [contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
     assert [(each.origin, each.message) for each in found] == [

@@ -141,7 +141,7 @@ def test_clocks_in_a_part_of_a_log_are_none_of_its_text() -> None:
         assert clean(before + step) == before + step.replace(b"12:34:56  ", b"")
 
 
-def test_a_date_and_time_is_none_of_a_line_wherever_it_stands() -> None:
+def test_dates_and_times_are_removed_anywhere() -> None:
     """A file may contain logs of several services."""
     assert clean(b"a line\n" * 30 + b"2026-05-01T12:34:56.7890123Z ##[error]x\n") == b"a line\n" * 30 + b"##[error]x\n"
 
@@ -150,12 +150,12 @@ def test_a_date_and_time_is_none_of_a_line_wherever_it_stands() -> None:
     "line",
     ["2026 kernels", "2026-05-01 is a day", "x 2026-05-01T12:34:56Z y", "[2026] x", "a.cu:12:34: x", "12:34 x"],
 )
-def test_what_is_no_time(line: str) -> None:
+def test_not_a_time(line: str) -> None:
     assert clean(f"{line}\n".encode()) == f"{line}\n".encode()
 
 
 @pytest.mark.parametrize("writer", ["#12 3.456 ", "1>", "builder-1  | "])
-def test_who_writes_is_no_time(writer: str) -> None:
+def test_a_writer_is_not_a_time(writer: str) -> None:
     line = f"{writer}ptxas info    : 0 bytes gmem\n".encode()
     assert clean(b"2026-05-01T12:34:56.7890123Z " + line) == line
 
@@ -190,7 +190,7 @@ def test_steps_that_are_written_over_are_announced(log: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["\x1b[32m", "\x1b(B\x1b[m", "\x1b7\x1b[2K\r", "[1/9] x\r\x1b[K", "\x1b]8;;u\x1b\\"])
-def test_a_step_is_named_without_what_a_terminal_hides(before: str) -> None:
+def test_step_names_lack_hidden_text(before: str) -> None:
     text = clean(f"{before}[2/9] Building CUDA object gemm.cu.o\x1b[0m\n".encode())
     steps = Steps()
     steps.gap(text, True, 2)

@@ -62,7 +62,7 @@ def test_no_damage_passes_unseen(case: int) -> None:
         "".join(f"\x1b_bk;t=1700000000000\x07{line}\n" for line in BLOCK.splitlines()),
     ],
 )
-def test_what_people_paste_is_read(text: str) -> None:
+def test_pasted_lines_are_read(text: str) -> None:
     reading = read_log(text)
     (kernel,) = reading.kernels
     assert (kernel.key.symbol, kernel.key.arch) == ("spills", "sm_80")
@@ -116,18 +116,18 @@ def test_an_entry_line_without_arch() -> None:
         (BLOCK.replace("376 bytes", "464 bytes cumulat, 544 bytes"), "registers"),
     ],
 )
-def test_what_is_missing_is_a_gap(text: str, hides: str) -> None:
+def test_missing_lines_are_a_gap(text: str, hides: str) -> None:
     assert hides in hidden(read_log(text))
 
 
-def test_registers_of_a_kernel_whose_lines_are_lost_are_not_another_s() -> None:
+def test_registers_of_a_lost_kernel_are_not_anothers() -> None:
     """``Used …`` and the next ``Compiling entry`` are gone: the name on the properties shows it."""
     other = BLOCK.replace("'spills'", "'other'").replace("for spills", "for other").replace("40", "255")
     text = BLOCK.replace(USED, "") + other.partition("\n")[2]
     assert all(kernel.usage.registers is None or kernel.confidence != "certain" for kernel in read_log(text).kernels)
 
 
-def test_a_message_quotes_the_line_and_speaks_of_interleaving_only_where_it_is() -> None:
+def test_a_message_mentions_interleaving_only_if_there_is_some() -> None:
     (issue,) = [issue for issue in read_log(USED + BLOCK).issues if issue.code == "unnamed-kernel"]
     assert "Used 40 registers" in issue.message
     assert "ninja" not in issue.message
@@ -164,7 +164,7 @@ REMNANTS = (
 
 
 @pytest.mark.parametrize("line", REMNANTS)
-def test_what_is_left_of_two_lines_is_seen(line: str) -> None:
+def test_remains_of_two_lines_are_seen(line: str) -> None:
     found = read_log(f"{BLOCK}{line}\n{BLOCK}")
     assert hidden(found) >= {"spills", "registers"}
     assert len(found.kernels) == 2
@@ -173,7 +173,7 @@ def test_what_is_left_of_two_lines_is_seen(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["es spill loads", "10 registers", "iers", "24 bytes cmem[0], 8 bytes cmem[2]", "in function 'spills'"]
 )
-def test_what_is_left_inside_of_a_kernel_is_seen(line: str) -> None:
+def test_remains_inside_a_kernel_are_seen(line: str) -> None:
     assert "registers" in hidden(read_log(BLOCK + ENTRY + NAME + STACK + line + "\n" + USED))
 
 
@@ -192,7 +192,7 @@ def test_what_is_left_inside_of_a_kernel_is_seen(line: str) -> None:
         ),
     ],
 )
-def test_what_is_no_report_hides_nothing(line: str) -> None:
+def test_other_text_hides_nothing(line: str) -> None:
     assert hidden(read_log(f"{line}\n{BLOCK}{line}\n{BLOCK}")) == set()
 
 
@@ -213,13 +213,13 @@ def test_a_log_begins_inside_a_message(line: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["", "a\nb\n"])
-def test_what_a_line_without_its_tool_says_is_a_gap(before: str) -> None:
+def test_a_line_without_its_tool_is_a_gap(before: str) -> None:
     (issue,) = read_log(f"{before} registers, used 0 barriers\n{BLOCK}").issues
     assert issue.message == "metrics outside a report: registers, used 0 barriers"
     assert "kernels" in issue.hidden
 
 
-def test_text_between_what_nvlink_says_of_one_kernel_shows_that_lines_are_lost() -> None:
+def test_text_between_nvlinks_lines_shows_lost_lines() -> None:
     used = "nvlink info    : used 10 registers, used 1 barriers, 0 stack, 0 bytes smem, 0 bytes lmem\n"
     text = "nvlink info    : Function properties for 'f':\n"
     assert "registers" not in hidden(read_log(f"{BLOCK}{text}{used}"))

@@ -101,7 +101,7 @@ def test_no_example_is_a_gap(line: str) -> None:
     assert not codes & {"torn-line", "unknown-line", "unread-spill-warning"}
 
 
-def test_what_ends_a_name_is_what_stands_behind_it_in_a_rule() -> None:
+def test_the_next_terminal_of_a_rule_ends_a_name() -> None:
     name = "void f<'x', (lambda 'y')>(int, char)"
     for text in (
         f"Registers are spilled to local memory in function '{name}', 780 bytes spill stores, 820 bytes spill loads",

@@ -113,7 +113,7 @@ def test_the_prefixes_are_many() -> None:
 
 
 @pytest.mark.parametrize("place", ["head", "middle", "end"])
-def test_a_message_is_found_wherever_it_stands(place: str) -> None:
+def test_a_message_is_found_anywhere(place: str) -> None:
     """In 1 MB of reports, each message after some of the prefixes and each prefix before some messages, drawn by a
     seed. Remarks between them are not searched.
     """
@@ -187,7 +187,7 @@ GATE_KINDS = [
 
 
 @pytest.mark.parametrize("entry", GATE_KINDS)
-def test_exit_status_of_the_tools_says_the_same(entry: dict[str, object]) -> None:
+def test_exit_status_of_the_tools_agrees(entry: dict[str, object]) -> None:
     """Over all fixtures: where the tools failed there is a gap, and nowhere else."""
     failed = any(issue.code in CODES for issue in read_any(FIXTURES / str(entry["file"])).issues)
     assert failed == bool(entry["exit_status"])
@@ -335,7 +335,7 @@ NOISE = [
 
 
 @pytest.mark.parametrize("line", NOISE)
-def test_what_only_sounds_like_failure(line: str) -> None:
+def test_false_failures(line: str) -> None:
     assert codes(f"{line}\n{MAKE}{line}\n{KERNEL.format('gemm')}{line}\nar rcs libengine.a copy.o\n{line}\n") == []
 
 
@@ -350,7 +350,7 @@ def test_tests_that_fail_after_the_build_hide_nothing() -> None:
         assert codes(MAKE + "FAILED tests/test_gemm.py::test_small - AssertionError\n" + end) == []
 
 
-def test_what_failed_and_is_built_again() -> None:
+def test_failed_and_rebuilt() -> None:
     command = "nvcc -Xptxas -v -c gemm.cu -o gemm.o\n"
     failed = MAKE + command + BROKEN["front end"] + BROKEN["make"]
     assert codes(failed + command + KERNEL.format("gemm")) == ["step-retried"]
@@ -381,7 +381,7 @@ def test_a_job_that_goes_on_was_not_stopped() -> None:
     assert codes("##[error]Process completed with exit code 1.\n" + MAKE) == []
 
 
-def test_a_container_s_failure_stands_until_one_is_built() -> None:
+def test_a_containers_failure_lasts_until_one_is_built() -> None:
     """Its other stages go on for a while."""
     failed = '#9 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 2\n'
     assert codes(MAKE + failed + KERNEL.format("late")) == ["build-incomplete"]
@@ -399,7 +399,7 @@ def test_a_build_that_fails_in_the_middle_of_a_log() -> None:
         assert codes(MAKE + message + rest + KERNEL.format("late") + rest), message
 
 
-def test_host_code_hides_nothing_where_the_build_goes_on() -> None:
+def test_host_code_hides_nothing_if_the_build_goes_on() -> None:
     host = "c++ -c host.cpp -o host.o\nhost.cpp:3:1: error: expected ';'\nmake: *** [Makefile:9: host.o] Error 1\n"
     assert codes(MAKE + host) == ["build-incomplete"]
     on = "make: Target 'engine' not remade because of errors.\n"

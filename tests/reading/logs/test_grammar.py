@@ -145,7 +145,7 @@ def test_kinds_of_notes_are_rules_of_the_grammar() -> None:
     assert set(_NO_USE) <= rules
 
 
-def test_what_is_compiled_is_what_make_grammar_writes() -> None:
+def test_compiled_files_equal_the_output_of_make_grammar() -> None:
     code = "from spillscan.reading.grammar import compiled; print(repr(dict(compiled())))"
     ran = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONHASHSEED": "0"}, capture_output=True, check=True, text=True
@@ -163,7 +163,7 @@ def test_a_saved_parser_is_as_a_composed_one(name: str) -> None:
     ]
 
 
-def test_a_parser_of_another_release_is_composed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parser_of_another_release_is_composed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     composed: list[str] = []
     monkeypatch.setattr(grammar, "compose", composed.append)
     grammar.load.__wrapped__("usage")

@@ -74,7 +74,7 @@ def figures(kernel: Kernel) -> list[int]:
 
 
 @given(mutated())
-def test_every_value_stands_in_the_log(text: str) -> None:
+def test_every_value_is_in_the_log(text: str) -> None:
     reading = read_log(text.encode("utf-8", "surrogatepass"))
     printed = set(map(int, NUMBER.findall(text)))
     used = [line for line in text.split("\n") if "sed " in line and "registers" in line]
@@ -95,7 +95,7 @@ def test_any_bytes_are_read(data: bytes) -> None:
 
 
 @given(mutated(), st.integers(1, 400))
-def test_a_cut_never_changes_what_stands_before_it(text: str, cut: int) -> None:
+def test_a_cut_never_changes_earlier_records(text: str, cut: int) -> None:
     """A log read up to some line gives certain records that the whole log gives, too, or leaves open."""
     lines = text.splitlines(keepends=True)
     part = read_log("".join(lines[: min(cut, len(lines))]).encode("utf-8", "surrogatepass"))

@@ -115,7 +115,7 @@ def test_uniform_shuffling_never_misleads(seed: int) -> None:
     assert not wrong_among_certain(reading, truth(folder))
 
 
-def test_ambiguous_kernels_keep_what_is_sure_and_say_why() -> None:
+def test_ambiguous_kernels_keep_certain_values_and_reasons() -> None:
     path = next(path for path in CAPTURES if path.name.startswith("capture-8"))
     unsure = [k for k in read_any(path).kernels if k.confidence == "ambiguous" and k.role == "entry"]
     assert unsure
@@ -124,7 +124,7 @@ def test_ambiguous_kernels_keep_what_is_sure_and_say_why() -> None:
         assert kernel.usage.spill_bytes is not None or "at the same time" in " ".join(kernel.reasons)
 
 
-def test_namesakes_of_one_arch_are_certain_together() -> None:
+def test_same_named_kernels_of_one_arch_are_certain_together() -> None:
     """Two units compile the same template for the same arch: nothing tells the records apart, so both are certain."""
     block = (
         "ptxas info    : Compiling entry function 'same' for 'sm_90'\n",
@@ -152,7 +152,7 @@ def test_a_field_that_decides_is_used() -> None:
     assert found == {"a": (32, "certain"), "b": (24, "certain")}
 
 
-def test_relocatable_code_is_reported_by_number_where_order_tells_nothing() -> None:
+def test_relocatable_code_is_recognized_by_counts_if_order_is_lost() -> None:
     """Whole programs print no compile time for device functions; relocatable code prints one for each."""
     whole = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls", "spill", "memory")]
     parts = [messages(read_text(FIXTURES / "ptxas" / f"{name}-13.0.log")) for name in ("calls-c", "spill", "memory")]

@@ -84,7 +84,7 @@ BLOCK = (
 )
 
 
-def test_what_is_left_out_is_no_work_of_other_compilers() -> None:
+def test_omitted_lines_are_not_other_compilers() -> None:
     found = read_log(f"{BLOCK}(snip)\n{STACK.format(8, 8, 8)}{HEAD}Used 72 registers, 360 bytes cmem[0]\n")
     messages = [issue.message for issue in found.issues if issue.code == "interleaved"]
     assert all("or lines are missing" in message for message in messages)
@@ -122,6 +122,6 @@ def test_a_warning_of_two_kernels_names_both() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_52", "sm_80", "sm_90", "sm_121"])
-def test_a_log_cut_behind_its_barriers_leaves_shared_memory_unknown(arch: str) -> None:
+def test_a_log_cut_after_its_barriers_leaves_shared_memory_unknown(arch: str) -> None:
     text = BLOCK.replace("sm_80", arch).replace(", 352 bytes cmem[0]", ", used 1 barriers").rstrip("\n")
     assert {kernel.usage.shared_bytes for kernel in read_log(text).kernels} == {None}

@@ -27,7 +27,7 @@ def test_every_kernel_has_its_object(path) -> None:  # type: ignore[no-untyped-d
 
 
 @pytest.mark.parametrize("path", TELLING, ids=lambda path: path.name)
-def test_templates_of_several_units_all_stand(path) -> None:  # type: ignore[no-untyped-def]
+def test_templates_of_several_units_are_all_kept(path) -> None:  # type: ignore[no-untyped-def]
     """One symbol, several objects: each has its own record."""
     kernels = [kernel for kernel in read_any(path).kernels if kernel.role == "entry"]
     keys = {kernel.key for kernel in kernels}

@@ -77,7 +77,7 @@ NO_UNIT = {"key": KernelKey(symbol="k", arch="sm_90", unit=""), "source": ""}
         ),
     ],
 )
-def test_what_the_whole_input_shows(
+def test_facts_about_the_whole_input(
     kernel: dict[str, Any], section: Section, step: Step, report: dict[str, Any], changes: dict[str, Any], why: str
 ) -> None:
     before = replace(KERNEL, **kernel)

@@ -306,7 +306,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("log", "kernels", "hidden"), TABLE)
-def test_what_comes_of_the_lines(log: str, kernels: list[tuple[Any, ...]], hidden: set[str]) -> None:
+def test_records_of_lines(log: str, kernels: list[tuple[Any, ...]], hidden: set[str]) -> None:
     reading = read_log(log)
     assert [said(each) for each in reading.kernels] == kernels
     assert {each.confidence for each in reading.kernels if each.reasons} <= {"ambiguous"}

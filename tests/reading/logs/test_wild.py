@@ -184,7 +184,7 @@ def test_unknown_lines_are_issues(log: str) -> None:
     assert reading.stats.unknown_lines == log.count("gmem")
 
 
-def test_cut_off_log_yields_what_was_whole(log: str) -> None:
+def test_a_truncated_log_yields_its_whole_records(log: str) -> None:
     cut = log[: log.rindex("ptxas info    : Used")]
     reading, whole = read_log(cut), read_log(log)
     certain = [kernel for kernel in reading.kernels if kernel.confidence == "certain"]
@@ -253,7 +253,7 @@ def test_very_many_issues_are_counted(log: str) -> None:
     assert figures(reading.kernels) == figures(read_log(log).kernels)
 
 
-def test_a_compile_time_goes_to_what_it_follows_or_to_nobody() -> None:
+def test_a_compile_time_belongs_to_the_record_before_it_or_to_none() -> None:
     """The registers line of a kernel that was lost, and its compile time, are not the kernel's before it."""
     stack = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
     whole = f"{ENTRY}ptxas info    : Function properties for a\n{stack}ptxas info    : Used 24 registers\n"

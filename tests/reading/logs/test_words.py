@@ -28,7 +28,7 @@ def test_lines_are_those_of_a_search_for_each_word(text: bytes, start: int, size
 
 
 @given(st.lists(PIECES, max_size=40).map(b"".join), st.integers(0, 4000), st.integers(0, 6000))
-def test_each_word_is_found_once_where_it_stands(text: bytes, start: int, size: int) -> None:
+def test_each_word_is_found_once_in_its_place(text: bytes, start: int, size: int) -> None:
     end = min(start + size, len(text))
     expected = sorted(
         at for word in WORDS for at in range(start, end - len(word) + 1) if text[at : at + len(word)] == word

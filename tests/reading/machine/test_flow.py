@@ -27,7 +27,7 @@ def moves(rows: list[tuple[int, int, Kind, bool]]) -> list[Move]:
     ]
 
 
-def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
+def test_a_callee_begins_at_the_target_of_a_returning_call() -> None:
     rows = [(1, 4, Kind.CALL, False), (2, 6, Kind.CALL, False), (3, -1, Kind.EXIT, False)]
     rows += [(5, -1, Kind.RETURN, False), (7, -1, Kind.EXIT, False)]
     flow = Flow(moves(rows), last=7 * 16, kernel=True)
@@ -49,7 +49,7 @@ def test_a_callee_begins_where_a_call_goes_that_comes_back() -> None:
         (1, 20, False, [(25, 20)], True, "to where a jump from behind leads, too"),
     ],
 )
-def test_which_calls_begin_callees(
+def test_calls_that_begin_callees(
     call: int, target: int, conditional: bool, jumps: list[tuple[int, int]], callee: bool, why: str
 ) -> None:
     rows = [(call, target, Kind.CALL, conditional), (19, -1, Kind.EXIT, False), (30, -1, Kind.RETURN, False)]
@@ -67,7 +67,7 @@ def test_which_calls_begin_callees(
         (PLACES + 1, [], []),
     ],
 )
-def test_a_call_that_is_no_callees_is_a_jump_to_where_warps_meet(
+def test_a_call_without_callee_is_a_jump_to_reconvergence(
     target: int, entries: list[int], expected: list[tuple[int, int, bool]]
 ) -> None:
     found = branches(moves([(2, target, Kind.CALL, False)]), 16 * PLACES, entries)

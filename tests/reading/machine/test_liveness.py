@@ -67,7 +67,7 @@ def test_dataflow(seed: int) -> None:
 
 
 @pytest.mark.parametrize("target", [112, 5, 40, 111, 1 << 20])
-def test_what_begins_between_instructions_begins_with_the_second(target: int) -> None:
+def test_code_between_instructions_begins_with_the_second(target: int) -> None:
     """An unnamed callee begins one Maxwell word after the exit before it; damaged code jumps anywhere."""
     ways_out = Move(3 * 16, -1, Kind.EXIT, False), Move(5 * 16, -1, Kind.RETURN, False)
     flow = Flow([*ways_out, Move(7 * 16, target, Kind.JUMP, False)], last=7 * 16, kernel=True)
@@ -80,7 +80,7 @@ def test_what_begins_between_instructions_begins_with_the_second(target: int) ->
     assert all(each >> 2 & 1 for each in found.sets)
 
 
-def test_the_peak_is_what_nvdisasm_shows() -> None:
+def test_the_peak_equals_nvdisasms() -> None:
     dump = read_any(FIXTURES / "sass" / "nvdisasm-plr-sm_100a-13.5.sass.zst").functions
     shown = {each.symbol: each.stats.live_peak.registers for each in dump if each.stats.live_peak}
     data = stored("sass-sm_100a-13.5.cubin")
@@ -94,7 +94,7 @@ def test_the_peak_is_what_nvdisasm_shows() -> None:
     assert compared >= 4
 
 
-def test_what_no_table_knows_is_at_least() -> None:
+def test_unknown_instructions_give_a_lower_bound() -> None:
     table = registers(90)
     assert table is not None
     nop = int.from_bytes(bytes.fromhex("18790000000000000000000000c00f00"), "little")

@@ -27,7 +27,7 @@ def test_nested() -> None:
     assert depths(controls, [], [0, 10, 20, 30, 50, 65]) == [0, 1, 2, 2, 1, 0]
 
 
-def test_slow_path_behind_the_function() -> None:
+def test_slow_path_after_the_function() -> None:
     """A jump back from out-of-line code is no loop, however far it reaches."""
     controls = [Control(10, 100, True), Control(50, None, False), Control(110, 20, False)]
     assert depths(controls, [], [5, 20, 40, 100]) == [0, 0, 0, 0]

@@ -38,7 +38,7 @@ def stats(opcodes: list[tuple[str, int]]) -> SassStats:
     return SassStats(instructions=len(opcodes), code_bytes=0, opcodes=opcodes)
 
 
-def test_published_opcodes_are_known() -> None:
+def test_published_opcodes_have_classes() -> None:
     assert stats([(opcode, 1) for opcode in PUBLISHED.split()]).unknown_opcodes == ()
 
 
@@ -48,7 +48,7 @@ def test_an_opcode_has_one_class() -> None:
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
-def test_opcodes_of_real_dumps_are_known(path: Path) -> None:
+def test_opcodes_of_real_disassembly_have_classes(path: Path) -> None:
     found = [item for item in sass.reader([content(path)], path.name) if isinstance(item, SassFunction)]
     assert found
     for function in found:

@@ -51,14 +51,14 @@ def test_roles_are_as_a_naive_reading_of_the_text_has_them(form: str, arch: str)
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("form", ["binary", "cuobjdump", "nvdisasm"])
-def test_what_ptxas_drops_is_an_error_in_the_code(form: str, arch: str) -> None:
+def test_a_dropped_setmaxnreg_is_an_error_in_the_code(form: str, arch: str) -> None:
     kept, dropped = (built(form, state, arch) for state in ("kept", "dropped"))
     assert lost(kept, dropped) == NAMES
     assert lost(dropped, kept) == lost(kept, kept) == set()
 
 
 @pytest.mark.parametrize("release", ["12.4", "12.9", "13.5"])
-def test_what_ptxas_drops_is_an_error_in_the_log(release: str) -> None:
+def test_a_dropped_setmaxnreg_is_an_error_in_the_log(release: str) -> None:
     kept, dropped = (scan(str(FIXTURES / f"ptxas/roles-{state}-{release}.log")) for state in ("kept", "dropped"))
     assert lost(kept, dropped) == NAMES
     assert lost(dropped, kept) == set()

@@ -117,7 +117,7 @@ def test_callees_in_the_listing_are_apart() -> None:
     assert [each.pair for each in found.bounds("entry")] == [(4, 4), (8, 8)]
 
 
-def test_what_a_callee_refills_is_a_spill_of_its_caller() -> None:
+def test_a_callees_refill_is_a_spill_of_its_caller() -> None:
     """ptxas allocates registers across calls: the store is the kernel's, the refill its callee's."""
     found = traffic(LOWER, STORE, REFILL, "CALL.REL.NOINC 0x50", "EXIT", "LDL.LU R2, [R1+0x4]", "RET.REL.NODEC R4 0x0")
     assert [access.kind for access in found.accesses if not access.part] == ["spill"] * 3

@@ -60,7 +60,7 @@ def test_slots(accesses: list[LocalAccess], expected: list[tuple[str, int, int, 
     assert [(each.name, len(each.stores), len(each.loads), each.depth) for each in found] == expected, why
 
 
-def test_culprits_add_up_where_they_were_inlined() -> None:
+def test_culprits_are_summed_per_call_site() -> None:
     twice = SourceLine(file="x.h", line=2, inlined_at=MAIN)
     accesses = [access(0, source=twice), access(16, source=INNER, depth=1), access(32, source=DEEP, bytes=8)]
     accesses += [access(48, kind="array", source=MAIN), access(64, store=True)]

@@ -76,7 +76,7 @@ def shown(tab: Tab) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "start"), sized(STARTS[2:4], STARTS))
-def test_an_address_restores_what_is_shown(browse: Open, site: Site, name: str, start: str) -> None:
+def test_an_address_restores_the_view(browse: Open, site: Site, name: str, start: str) -> None:
     tab, other = browse(site[name], start), browse(site[name], start)
     if start == "#/kernel":
         tab.go("#/table")

@@ -110,7 +110,7 @@ def test_axe_finds_nothing_serious_in_a_kernel(
 # ---- machine code ----------------------------------------------------------------------------------------------------
 
 
-def test_what_to_do_first_leads_to_curve_lines_and_code(browse: Open, site: Site) -> None:
+def test_the_first_fix_leads_to_curve_lines_and_code(browse: Open, site: Site) -> None:
     tab = browse(site["code"])
     assert tab.text("#first") == "First fixes"
     assert tab.text(".first .who").startswith("array_and_spills sm_80 · spills 160 B stores, 160 B loads")
@@ -167,6 +167,6 @@ def test_code_fits_each_screen(browse: Open, site: Site) -> None:
         assert tab.page.evaluate(BOXES) == [], screen
 
 
-def test_the_picture_of_readme_shows_what_the_page_does(browse: Open, tmp_path: Path) -> None:
+def test_the_readmes_picture_is_current(browse: Open, tmp_path: Path) -> None:
     tab = browse(pictures.page(tmp_path), viewport={"width": 1200, "height": 760})
     assert pictures.open_kernel(tab.page) == pictures.SHOWN.read_text("utf-8")

@@ -91,7 +91,7 @@ def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -
     assert browse(site["empty"], "#/table").text(ROWS) == "No kernel fits."
 
 
-def test_changes_stand_by_severity(site: Site, browse: Open) -> None:
+def test_changes_are_sorted_by_severity(site: Site, browse: Open) -> None:
     tab = browse(site["diff"])
     assert tab.text("h1") == "2 kernels regressed"
     assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 with the same figures"
@@ -134,7 +134,7 @@ def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
 
 
 @pytest.mark.oracle
-def test_without_javascript_the_worst_stand_in_the_file(site: Site, browse: Open) -> None:
+def test_without_javascript_the_worst_are_in_the_file(site: Site, browse: Open) -> None:
     tab = browse(site["many"], java_script_enabled=False)
     shown = tab.page.inner_text("pre").splitlines()
     assert sum(line.startswith("kernel_") and "<" in line for line in shown) == 50
@@ -226,7 +226,7 @@ def test_the_keyboard_reaches_everything(site: Site, browse: Open) -> None:
 
 
 @pytest.mark.parametrize(("name", "start"), [("scan", "#/table?arch=sm_80"), ("diff", "#/changes")])
-def test_escape_leads_back_to_where_a_kernel_was_opened(name: str, start: str, site: Site, browse: Open) -> None:
+def test_escape_leads_back_to_the_kernels_row(name: str, start: str, site: Site, browse: Open) -> None:
     page = browse(site[name], start).page
     if name == "scan":
         page.locator("[role=grid]").focus()
@@ -246,7 +246,7 @@ def test_escape_leads_back_to_where_a_kernel_was_opened(name: str, start: str, s
 
 
 @pytest.mark.parametrize("name", ["scan", "hostile"])
-def test_csv_is_what_a_spreadsheet_may_open(name: str, site: Site, browse: Open) -> None:
+def test_csv_is_safe_in_a_spreadsheet(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     tab.page.evaluate("navigator.clipboard.writeText = async (text) => { document.title = text }")
     tab.go("#/table")
@@ -286,7 +286,7 @@ def test_dark_light_and_print(site: Site, browse: Open) -> None:
 
 
 @pytest.mark.parametrize("fragment", sized(["#/overview"], ["#/table", "#/overview"]))
-def test_paper_holds_what_the_screen_does(fragment: str, site: Site, browse: Open) -> None:
+def test_paper_shows_what_the_screen_does(fragment: str, site: Site, browse: Open) -> None:
     """On A4, by the text of the PDF: every column, whole names, and how many rows are left out."""
     tab = browse(site["many"], fragment)
     shown = tab.text("h1")
@@ -385,7 +385,7 @@ GLUED = """() => {
 
 
 @pytest.mark.parametrize("name", sized(["diff"], ["check", "diff", *COURSES]))
-def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Open) -> None:
+def test_no_text_is_cut_or_overlaps(name: str, site: Site, browse: Open) -> None:
     tab = browse(site[name])
     for route in routes(name, tab):
         tab.go(route)
@@ -396,7 +396,7 @@ def test_no_text_is_cut_off_or_lies_on_another(name: str, site: Site, browse: Op
         assert tab.page.evaluate(GLUED) == [], (route, "no space stands between two words of a line")
 
 
-def test_columns_stand_below_their_heads_whatever_the_names(site: Site, browse: Open) -> None:
+def test_columns_are_below_their_heads(site: Site, browse: Open) -> None:
     tab = browse(site["hostile"], "#/table")
     edges = "all => [...new Set(all.map(each => Math.round(each.getBoundingClientRect().right)))]"
     for name in METRICS:
@@ -438,7 +438,7 @@ def test_hostile_addresses_lead_nowhere(site: Site, browse: Open) -> None:
         assert tab.page.locator("h1").count() == 1
 
 
-def test_the_policy_forbids_what_the_page_does_not_do(site: Site, browse: Open) -> None:
+def test_the_policy_forbids_everything_else(site: Site, browse: Open) -> None:
     tab = browse(site["scan"])
     refused = tab.page.evaluate(
         """() => { try { document.body.innerHTML = "<b>"; return "written"; } catch (error) { return error.name; } }"""

@@ -39,7 +39,7 @@ def page(folder: Path, *words: str) -> dict[str, Any]:
     return payload(folder / "page.html")
 
 
-def test_what_to_do_first_and_what_is_live(folder: Path) -> None:
+def test_first_fixes_and_live_registers(folder: Path) -> None:
     found = page(folder, "check", str(folder / "new.cubin"), "--source-root", str(folder / "tree"))
     first = found["first"][0]
     assert (first["name"], first["about"], first["kernel"]) == ("array_and_spills", "found", 0)
@@ -117,9 +117,7 @@ def test_room_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first["code"]["more"] == first["bytes"] // 16 - 10
 
 
-def test_code_whose_text_is_unknown_has_the_names_of_its_instructions(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_without_text_has_mnemonics(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "_readable", lambda text: None)
     listed = page(folder, "scan", str(folder / "new.cubin"))["code"]["0"]["code"]
     assert listed["text"][listed["op"][listed["kind"].index("S")]] == "STL"
@@ -147,7 +145,7 @@ def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPat
     assert "code" not in payload(folder / "page.html")
 
 
-def test_show_prints_source_beside_code_where_it_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_source_and_code_at_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--top", "0", "--with", "source")
     assert main([*words, "--source-root", str(folder / "tree")]) == 0
     said = capsys.readouterr().out

@@ -41,7 +41,7 @@ def places(map_: dict[str, Any]) -> list[tuple[int, str, str, int]]:
     return found
 
 
-def test_the_strip_has_every_access_where_it_stands(spilling: Kernel) -> None:
+def test_the_strip_has_every_access_at_its_address(spilling: Kernel) -> None:
     found = spill_map(spilling)
     assert found is not None
     assert spilling.sass is not None
@@ -108,7 +108,7 @@ def test_a_known_launch_has_its_limits() -> None:
         (Usage(registers=32), "sm_999", "unknown"),
     ],
 )
-def test_what_is_not_known_is_not_drawn(usage: Usage, arch: str | None, why: str) -> None:
+def test_unknown_values_are_not_drawn(usage: Usage, arch: str | None, why: str) -> None:
     found = subject(summarise(usage, arch))
     assert "result" not in found
     assert why in found["unknown"]
@@ -139,7 +139,7 @@ def test_maps_take_no_more_than_their_share(spilling: Kernel) -> None:
     assert rows[-1][1] is False
 
 
-def test_local_memory_of_which_nothing_is_reported_is_no_map() -> None:
+def test_unreported_local_memory_is_no_map() -> None:
     bare = Kernel(
         key=KernelKey(symbol="k", arch="sm_90"),
         role="entry",
@@ -149,7 +149,7 @@ def test_local_memory_of_which_nothing_is_reported_is_no_map() -> None:
     assert details([bare], LaunchMap())["details"] == [[0]]
 
 
-def test_what_a_kernel_was_before_is_reported_where_it_can_be_drawn() -> None:
+def test_earlier_values_are_reported_if_they_can_be_drawn() -> None:
     def reported(registers: int | None) -> Kernel:
         return Kernel(key=KernelKey(symbol="k", arch="sm_90"), role="entry", usage=Usage(registers=registers))
 

@@ -35,7 +35,7 @@ def names(full: dict[str, Any]) -> list[list[str]]:
     return full.get("plain") or [json.loads(zlib.decompress(base64.b64decode(each))) for each in full["packed"]]
 
 
-def test_what_ptxas_brings_along_is_no_row() -> None:
+def test_helpers_of_ptxas_are_no_rows() -> None:
     ours, helper = kernel("k", spills=8), kernel("__cuda_sm20_div_u64", spills=8)
     both = [ours, replace(helper, role="function")]
     assert payload(Report(kind="scan", build=Build(kernels=tuple(both))))["kernels"]["count"] == 1
@@ -73,7 +73,7 @@ def test_columns_are_the_kernels(launches: LaunchMap) -> None:
         assert residency.get("assumed", False) == reported.assumed
 
 
-def test_what_is_not_said_is_null() -> None:
+def test_unreported_values_are_null() -> None:
     silent = Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage())
     found = payload(Report(kind="scan", build=Build(kernels=(silent,))))
     for name in ("arch", "registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes"):
@@ -82,7 +82,7 @@ def test_what_is_not_said_is_null() -> None:
     assert "1 kernel, 0 spilling, 1 unknown" in rendered("html", Report(kind="scan", build=Build(kernels=(silent,))))
 
 
-def test_an_object_is_named_with_its_binary_where_there_are_several() -> None:
+def test_an_object_is_named_with_its_binary_if_there_are_several() -> None:
     def objects(*held: tuple[str, str, str]) -> list[str]:
         kernels = [
             kernel("k", unit=unit, origins=(Origin(input=name, format=form),), caller="k" if unit else "")
@@ -107,7 +107,7 @@ def test_the_overview_counts_every_kernel_once() -> None:
     assert reported["kernels"]["stores"] == sum((each.spills or (0, 0))[0] for each in entries)
 
 
-def test_what_was_not_understood_is_reported() -> None:
+def test_issues_are_on_the_page() -> None:
     unknown = replace(build("demo/head.log"), stats=Stats(inputs=1, lines=60, unknown_lines=3))
     assert payload(Report(kind="scan", build=unknown))["overview"]["read"]["unknown_lines"] == 3
 
@@ -154,7 +154,7 @@ def test_a_page_of_a_thousand_kernels_is_small() -> None:
     assert len(rendered("html", Report(kind="scan", build=Build(kernels=kernels))).encode()) < SIZE_OF_1000
 
 
-def test_the_policy_is_of_what_stands_there() -> None:
+def test_the_policy_matches_the_page() -> None:
     one = Document("".join(document("a", {"views": []}, ("store",))))
     other = Document("".join(document("b", {"views": [1]}, ("store", "kernels"))))
     assert one.policy != other.policy
@@ -172,7 +172,7 @@ def test_text_is_escaped_and_printable() -> None:
     assert len(text("x" * 99, 10)) == 10
 
 
-def test_a_history_stands_without_javascript_too() -> None:
+def test_a_history_is_readable_without_javascript() -> None:
     page = "".join(history_document("nightly", {}, {}, ["gemm<8>  64"]))
     assert "<pre>gemm&lt;8&gt;  64\n</pre>" in page
 
