@@ -126,7 +126,7 @@ def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: T
         registers,
         max(registers, live - registers if call_of(row) == line else 0),  # the caller's values may wait in memory
         (line,),
-        f"code inlined at {line} keeps {count(registers, 'register')}, computed at {made}",
+        f"results of code inlined at {line} occupy {count(registers, 'register')}, computed at {made}",
         f"use __noinline__ for the function called at {line}",
     )
 

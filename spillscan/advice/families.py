@@ -90,7 +90,7 @@ def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
     yield from (("cause", text) for text in made.causes or ["unknown"])
     yield from made.fixes
     if made.untried:
-        yield "tried", f"no: {made.untried}"
+        yield "tried", f"not compiled: {made.untried}"
     elif made.trial is not None:
         yield from (("tried", text) for text in _tried(made.trial.points, made.ranked.worst))
     yield from (("next", text) for text in commands)

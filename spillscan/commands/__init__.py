@@ -195,7 +195,7 @@ def build_parser(only: str | None = None) -> Parser:
         usage="spillscan COMMAND ...",
         description="Finds register spills and regressions in builds of CUDA kernels.\n"
         "First: `spillscan scan build.log`, then `spillscan advise build.log`.",
-        epilog="`spillscan COMMAND --help` describes a command; `spillscan --version`.\n"
+        epilog="`spillscan COMMAND --help` describes a command; `--version` prints the version.\n"
         "Exit status: 0 clean, 1 findings, 2 incomplete input or usage error.",
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")

@@ -117,8 +117,8 @@ class Gate(NamedTuple):
         if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.header.toolkits)
             notes["other-toolkit"] = (
-                f"this build uses CUDA {', '.join(others)}, {self.path} has values of CUDA {recorded}: "
-                f"metrics may differ for that reason alone; to accept it: {self._offer('write')}"
+                f"this build uses CUDA {', '.join(others)}, but {self.path} was recorded with CUDA {recorded}; "
+                f"metrics may differ for that reason alone; to record the new values: {self._offer('write')}"
             )
         return notes
 
@@ -168,7 +168,7 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} records {missing[0].rule} of {_named(missing)}; this input cannot decide it"
+            message = f"{self.path} lists [{missing[0].rule}] of {_named(missing)}; this input lacks the needed metrics"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 
@@ -196,7 +196,7 @@ def gate(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     policy = _policy.policy_of(arguments)
     path, baseline = policy.values.baseline, None
     if path is None and os.path.lexists(DEFAULT_FILE):
-        complain(f"{DEFAULT_FILE} is not used; pass --baseline {DEFAULT_FILE}, or set `baseline:` in the policy")
+        complain(f"{DEFAULT_FILE} exists; to use it, pass --baseline {DEFAULT_FILE}, or set `baseline:` in the policy")
     words = again(arguments, inputs)
     if path is not None:
         baseline = only(read(path, words), arguments.arch)
@@ -218,7 +218,7 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
         path = _policy.policy_of(_without_base(arguments)).values.baseline
     text = None if path is None else base.text(path, LONGEST_BYTES)
     if not has_policy and text is None:
-        complain(f"the merge base with {base.revision} has neither policy nor baseline; using this change's own files")
+        complain(f"the merge base with {base.revision} has neither policy nor baseline; using the files of this branch")
         return gate(_without_base(arguments), inputs)
     if path is not None and text is None:
         raise UsageError(

@@ -23,18 +23,18 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
     from spillscan.commands._baseline import DEFAULT_FILE
 
     if gate.from_base:
-        yield "accept: a change cannot accept its own findings (--baseline-from):"
-        yield "  first merge the new baseline or `accept` entry in a change of its own"
+        yield "accept: a branch cannot accept its own findings (--baseline-from):"
+        yield "  first merge the new baseline or `accept` entry separately"
         return
     named = [finding for finding in failing if finding.kernel.key.symbol]
     if len(named) < len(failing):
-        yield "accept: a record without a kernel's name cannot be accepted: pass the whole log"
+        yield "accept: not possible without the kernel's name; pass the whole log"
     elif inputs and "-" not in inputs:
         yield f"accept (all findings): spillscan baseline write {gate.arguments}".rstrip()
         if gate.path is None:
             yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
     for finding in named[:1]:
-        yield f"accept (the first): in spillscan.yaml, accept: [{acceptance(finding)}]"
+        yield f"accept (first one only): in spillscan.yaml, accept: [{acceptance(finding)}]"
 
 
 def acceptance(finding: Finding) -> str:

@@ -75,7 +75,7 @@ def scan(paths: Sequence[str] | str, *, live: bool = False) -> Build:
             _read.append(library.scan(paths, progress if progress.watched else None, live=live))
     except InputError as error:
         if paths == ["-"] and os.path.exists(RUN_FILE):
-            raise InputError(error.what, f"to read the record of `spillscan run`, pass {RUN_FILE}") from None
+            raise InputError(error.what, f"to read what `spillscan run` recorded, pass {RUN_FILE}") from None
         raise
     return _read[-1]
 

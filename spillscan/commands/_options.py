@@ -85,7 +85,7 @@ def add_dataset(parser: Parser) -> None:
 
 def add_strict(parser: Parser) -> None:
     """Add --strict."""
-    about = "exit with 2 if any input was not understood"
+    about = "exit with 2 if any part of the input was not understood"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 
@@ -138,7 +138,7 @@ def add_arch(parser: Parser) -> None:
 def add_selection(parser: Parser) -> None:
     """Add --arch and --kernel."""
     add_arch(parser)
-    about = "only kernels whose symbol, full, short or printed name matches"
+    about = "only kernels whose symbol or name (full, short or as printed) matches"
     words(parser, "--kernel", "GLOB", about)
 
 
@@ -184,7 +184,7 @@ def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add -f, --top, --all and --source-root, for commands that write reports."""
     _add_formats(parser, (), _REPORTS)
-    about = "show source files below DIR on the page (-f html)"
+    about = "show source code from below DIR on the HTML page (-f html)"
     parser.add_argument("--source-root", metavar="DIR", help=about)
     add_rows(parser, 25, "rows to show", "rows")
 
@@ -233,5 +233,5 @@ def add_levels(parser: Parser, levels: Sequence[str], default: Sequence[str], mo
         f"levels to group by, outermost first (default: {','.join(default)}): {', '.join(levels)}{more and '; ' + more}"
     )
     parser.add_argument("--by", metavar="LEVEL,…", help=about, type=_several(levels), default=tuple(default))
-    about = "an older input: show how much each group grew, largest change first"
+    about = "older version of INPUT: show how much each group grew, largest change first"
     words(parser, "--base", "INPUT", about)

@@ -27,10 +27,10 @@ _OF_OPTIONS = ("fail_on", "baseline", "devices")
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """Add --config and --set."""
-    parser.add_argument("--config", metavar="FILE", help="policy file, or none (default: the nearest spillscan.yaml)")
+    parser.add_argument("--config", metavar="FILE", help="policy file, or `none` (default: the nearest spillscan.yaml)")
     _options.add_set(
         parser,
-        "override a policy key: max_registers=128, max_spill_bytes=none; `spillscan config` lists all",
+        "override a policy key, such as max_registers=128 or max_spill_bytes=none; `spillscan config` lists all keys",
     )
 
 
@@ -50,7 +50,7 @@ def add_accept(parser: argparse.ArgumentParser) -> None:
         "--accept",
         action="append",
         metavar="CODE[=GLOB]",
-        help="accept a rule or a kind of gap, for kernels or inputs that match GLOB; repeatable",
+        help="accept findings or gaps marked [CODE]; with GLOB, only for matching kernels or inputs; repeatable",
     )
 
 
@@ -160,7 +160,7 @@ def with_rot(build: Build, policy: Policy) -> Build:
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
             f"{' or '.join(map(repr, entry.match))} sets {launch.value.threads_per_block:,} threads per block,"
-            f" but the code of {count(len(kernels), 'kernel')} overrides it: {', '.join(map(str, sorted(sizes)))}"
+            f" but the code of {count(len(kernels), 'kernel')} requires {' or '.join(map(str, sorted(sizes)))}"
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
@@ -169,7 +169,7 @@ def with_rot(build: Build, policy: Policy) -> Build:
             message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew it"
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
-            placed(accepted.origin, "accept-expires", "note", f"the entry that accepts {what} ends on {accepted.until}")
+            placed(accepted.origin, "accept-expires", "note", f"the entry accepting {what} expires on {accepted.until}")
     return replace(build, issues=(*build.issues, *notes)) if notes else build
 
 
@@ -201,7 +201,7 @@ def unused_renames(policy: Policy, changes: Iterable[Change]) -> list[Issue]:
             "renamed",
             "policy-names-nothing",
             "note",
-            f"{old!r} → {new!r} pairs no removed kernel with a new one",
+            f"{old!r} → {new!r} pairs no removed kernel with an added one",
         )
         for old, new in policy.renamed
         if f"{old} → {new}" not in paired

@@ -39,7 +39,7 @@ _NAMED = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    _options.words(parser, "--measured", "FILE", "ncu CSV; rank by time spent on spills")
+    _options.words(parser, "--measured", "FILE", "CSV of an ncu profile; rank by measured time spent on spills")
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
     _policy.add_file(parser)

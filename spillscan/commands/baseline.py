@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--output",
             dest="baseline",
             metavar="FILE",
-            help=f"baseline file (default: the policy's, else {_baseline.DEFAULT_FILE})",
+            help=f"baseline file to write (default: the one set in the policy, else {_baseline.DEFAULT_FILE})",
         )
         _options.add_arch(action)
         _policy.add_severity(action)
@@ -134,7 +134,7 @@ def _left_out(made: Recording) -> Iterator[str]:
         yield f"kept: {kept} of kernels that this build does not have (`baseline prune` drops them)"
     if made.undecided:
         names = ", ".join(kernel.short_name for kernel in made.undecided[: _baseline.MOST_NAMED])
-        yield (f"{count(len(made.undecided), 'kernel is', 'kernels are')} undecided and not recorded: {names}")
+        yield f"not recorded, as a metric is unknown: {count(len(made.undecided), 'kernel')} ({names})"
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
         unmeasured = count(len(made.unmeasured), "finding has", "findings have")

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="group the findings of a rule (default: by family, that is by template, if there are too many to show)",
+        help="group the findings of each rule; by default, long lists are grouped by family (kernels of one template)",
     )
     _baseline.add_gate(parser)
 

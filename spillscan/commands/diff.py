@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
-        help="lowest severity that fails (default: never); policy: from the policy; code: fail if machine code differs",
+        help="lowest severity that fails (default: never); policy: as set in the policy; code: if machine code differs",
     )
     _options.flag(parser, "--why", "rank the causes of each kernel's growth, with evidence")
     _options.add_with(
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("arch", *_GROUPINGS),
-        help="arch: one column per arch and build; else group the changes (default: by family, one template, if not"
-        " all are shown)",
+        help="arch: one column per arch and build; others: group the changes; by default, long tables are grouped by"
+        " family (kernels of one template)",
     )
     _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
     _options.add_metric(parser, TABULAR, "metric of the table (default: spill_bytes and registers)")
@@ -123,7 +123,7 @@ def _check_call(arguments: argparse.Namespace) -> None:
         without = {"--with": arguments.also, "--sort": arguments.sort, "--device": arguments.device}
         without |= {"--fail-on": arguments.gated, "--why": arguments.why}
         for option in (option for option, given in without.items() if given):
-            raise UsageError(f"{option} does not apply to a table", f"leave {option} or --by arch out")
+            raise UsageError(f"{option} does not apply to the table of --by arch", f"leave out {option} or --by arch")
     elif len(arguments.inputs) == 1:
         raise UsageError("a diff needs two builds", "pass BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:

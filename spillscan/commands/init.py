@@ -34,9 +34,9 @@ _LONGEST_FAILURE = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser, default=_inputs.LEFT)
-    _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded ones)")
+    _options.words(parser, "--build", "COMMAND", "build command of the job (default: those of `spillscan run`)")
     parser.add_argument(
-        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: the origin of this copy)"
+        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: where this copy came from)"
     )
     _options.flag(parser, "--try", "run the job's commands in a clean clone of the last commit")
     _options.add_launches(parser)
@@ -180,7 +180,7 @@ def _tried(job: jobs.Job, written: Sequence[str]) -> int:
         with open(os.path.join(tools, "spillscan"), "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m spillscan "$@"\n')
         os.chmod(file.name, 0o755)
-        say([f"in a clean clone of the last commit, with this copy in place of `pip install {job.install}`:"])
+        say([f"running the job in a clean clone of the last commit (this copy replaces `pip install {job.install}`):"])
         environment = os.environ | {"PATH": os.pathsep.join((tools, os.environ.get("PATH", os.defpath))), "HOME": home}
         for command in (*job.build, jobs.check_command("NO_PULL_REQUEST", "-f text")):
             done = subprocess.run(

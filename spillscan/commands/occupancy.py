@@ -1,4 +1,4 @@
-"""Print resident blocks per SM, the limit of each resource, and the next step up or down.
+"""Print resident blocks per SM, the limit of each resource, and what would gain or lose a block.
 
 The first argument is a device (sm_89, 9.0, H100) with --threads and --registers, or a build, whose kernels are listed.
 """

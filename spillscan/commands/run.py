@@ -33,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file; calls of earlier runs stay in it until they are repeated (default: spillscan-build.json)",
+        help="run file to write; earlier calls stay in it until they are repeated (default: spillscan-build.json)",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         metavar="DIR",
-        help="also watch this folder for files with GPU code (default: the git work tree or the current folder, and the"
-        " folders of recorded calls); repeatable",
+        help="another folder to watch for files with GPU code; always watched: the git work tree or the current folder,"
+        " and the folders of recorded calls; repeatable",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="build command")
 

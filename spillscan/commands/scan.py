@@ -26,14 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_with(
         parser,
         {
-            "live": "live registers of binaries, sm_75 and later (2 s per million instructions; for -f json, --sort)",
-            "code": "machine code of binaries, for a later diff --with code (-f json)",
+            "live": "peak of live registers, for -f json and --sort (sm_75 and later; 2 s per million instructions)",
+            "code": "also write the machine code of binaries (-f json), for a later `diff --with code`",
         },
     )
     parser.add_argument(
         "--by",
         choices=_options.GROUPINGS,
-        help="group the kernels (default: by family, that is by template, if there are too many to show)",
+        help="group the kernels; by default, long tables are grouped by family (kernels of one template)",
     )
     _options.add_sort(
         parser, "sort by a metric, largest first (default: worst kernel first); `spillscan explain metrics` lists them"

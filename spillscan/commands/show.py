@@ -31,6 +31,7 @@ EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
 """Width of the curve of live registers in columns."""
 _SHOWN = 4
+_EVIDENCE = {"annotation": "ptxas annotations", "last-use": "the last use of each slot"}
 """Maximum number of printed places per slot; the rest is counted."""
 
 
@@ -42,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "binary, disassembly (cuobjdump, nvdisasm), snapshot, folder, or - for standard input",
     )
     _options.add_one_arch(parser)
-    _options.add_with(parser, {"source": "source lines of a binary with their instructions"})
+    _options.add_with(parser, {"source": "source lines with their instructions (binaries only)"})
     parser.add_argument("--source-root", metavar="DIR", help="folder of the source files for --with source")
-    _options.add_rows(parser, 40, "slots to show", "slots")
+    _options.add_rows(parser, 40, "local-memory slots to show", "slots")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,7 +107,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     classes = ", ".join(f"{number:,} {name}" for name, number in stats.opcode_classes.items())
     yield f"  {count(stats.instructions, 'instruction')}, {count(stats.code_bytes, 'byte')}: {classes}"
     if stats.maker:
-        yield f"  written by {stats.maker}"
+        yield f"  compiled by {stats.maker}"
     if stats.unknown_opcodes:
         yield f"  opcodes of unknown class: {', '.join(stats.unknown_opcodes)}"
     if stats.live_peak:
@@ -127,7 +128,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     yield (
         f"  spills: {count(spill.stores, 'store')} ({count(spill.store_bytes, 'byte')}), {count(spill.loads, 'load')}"
         f" ({count(spill.load_bytes, 'byte')}); "
-        f"evidence: {local.evidence}"
+        f"classified by {_EVIDENCE.get(local.evidence, local.evidence)}"
     )
     for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "unknown")):
         other = local.of(kind)  # type: ignore[arg-type]

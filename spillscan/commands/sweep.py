@@ -1,6 +1,6 @@
 """Compile one kernel at several register limits or launch bounds, and compare registers, spills and occupancy.
 
-Each setting is confirmed in the kernel's PTX. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
+Checks that the kernel's PTX contains each setting. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
 """
 
 from __future__ import annotations

@@ -194,10 +194,7 @@ class Summary(Struct, frozen=True, kw_only=True):
             )
         sizes = ", ".join(f"{threads}: {percent(result.fraction)}" for threads, result in self.at_threads)
         most = percent(self.occupancy.fraction, at_most=True)
-        return (
-            f"at most {most} over all block sizes, by threads per block {sizes}"
-            " (launch unknown; assumes no dynamic shared memory)"
-        )
+        return f"at most {most} occupancy, launch unknown; by threads per block, without dynamic shared memory: {sizes}"
 
 
 def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> Summary:

@@ -20,8 +20,8 @@ from spillscan.reports.table import Column, Table
 
 VERSION = 1
 _LONGEST_REASON, _LONGEST_SENTENCE = 400, 600
-LEGEND = "* best: settings with fewer spills have fewer resident warps, and settings with more warps spill more"
-IN_PTX = "tried in PTX: the header does not apply to the source, so its PTX was edited; nvcc may give other results"
+LEGEND = "* best trade-offs: fewer spills would cost resident warps, and more warps would cost spills"
+IN_PTX = "in PTX: the setting could not be added to the source, so its PTX was edited; nvcc may give other results"
 _HEAD = ("input", "symbol", "arch", "toolkit")
 
 

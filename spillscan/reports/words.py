@@ -211,7 +211,7 @@ def baseline_line(report: Report) -> Iterator[str]:
     """``baseline: 1 new, 1 worse, 40 known``, without states that do not occur."""
     if report.baseline is not None:
         counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
-        yield f"baseline: {', '.join(counts) or 'nothing recorded, nothing found'}"
+        yield f"baseline: {', '.join(counts) or 'no recorded findings, no new ones'}"
 
 
 def not_checked_lines(report: Report) -> Iterator[str]:

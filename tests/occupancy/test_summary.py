@@ -23,8 +23,8 @@ def test_an_unknown_launch_is_marked_as_assumed():
     assert found.occupancy.configuration.threads_per_block == 384
     assert found.cells == {"blocks": "", "warps": "≤12", "occupancy": "≤18.75%", "limiter": "registers"}
     assert found.line == (
-        "at most 18.75% over all block sizes, by threads per block 128: 18.75%, 256: 12.5%, 512: 0%"
-        " (launch unknown; assumes no dynamic shared memory)"
+        "at most 18.75% occupancy, launch unknown; by threads per block, without dynamic shared memory: "
+        "128: 18.75%, 256: 12.5%, 512: 0%"
     )
     assert found.findings == ()
 

@@ -22,7 +22,6 @@ from spillscan.model.symbols import Function, natural
 from spillscan.naming import alone
 from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import UsageError
-from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 
 LEAST_REGISTERS = 16
@@ -77,12 +76,12 @@ class Kernels:
         why = "the build has no kernel with this name"
         if named and not matching:
             archs = ", ".join(sorted({kernel.key.arch or "unknown" for kernel in named}))
-            why = f"the build has it for {archs}, not for {launch.arch}"
+            why = f"the build has this kernel for {archs}, not for {launch.arch}"
         if _differ(matching):
             matching = [kernel for kernel in matching if agrees(launch, kernel) is not False]
             why = "several kernels have this name, and none has the launch's register count"
         if _differ(matching):
-            return Matched(launch=launch, unmatched=f"{count(len(matching), 'different kernel')} with this name")
+            return Matched(launch=launch, unmatched=f"{len(matching)} different kernels have this name")
         return Matched(launch=launch, kernel=matching[0]) if matching else Matched(launch=launch, unmatched=why)
 
 

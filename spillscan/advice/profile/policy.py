@@ -19,7 +19,7 @@ from spillscan.output.safe import printable
 
 _OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
 """Symbols with a hash of their source's path: another checkout has others, so the name is written instead."""
-_ROUNDED = "block size or dynamic shared memory unknown or rounded (ncu --section LaunchStats, --print-units base)"
+_ROUNDED = "block size or dynamic shared memory unknown or rounded; use --section LaunchStats --print-units base"
 
 
 def lines(launches: Sequence[Matched]) -> Iterator[str]:

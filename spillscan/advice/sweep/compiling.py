@@ -133,7 +133,7 @@ class Module:
                     Path(place, file.name).write_bytes(file.read_bytes().replace(_MARK.encode(), mark))
                 steps = self._steps(words, Path(place))
                 if old and LIMIT.findall(" ".join(steps.ptxas))[-1:] != [str(setting.limit)]:
-                    raise FailedError("a later option overrides this limit")
+                    raise FailedError("a later compiler option overrides this limit")
                 self._written[setting] = self._front_end(steps), steps.ptxas
         return self._written[setting]
 
@@ -186,7 +186,7 @@ class Module:
                 needed.append(step)
                 wanted.update(step)
         if not needed:
-            raise FailedError("its command compiles no CUDA source")
+            raise FailedError("the compile command compiles no CUDA source")
         front_end, *before = needed
         return _Steps(before[::-1], front_end, steps[last], environment)
 

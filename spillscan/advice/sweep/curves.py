@@ -181,7 +181,7 @@ def _kernels_of(made: Compiled) -> dict[str, Kernel]:
 def _point(arch: str, setting: Setting, made: Compiled, kernel: Kernel | None, launch: Launch | None) -> Point:
     """Result for one kernel at one setting; the block size is that of the tried bounds."""
     if kernel is None:
-        return Point(setting=setting, failure=made.failure or "no such kernel at this setting")
+        return Point(setting=setting, failure=made.failure or "this setting's output lacks the kernel")
     if setting.threads:
         known = launch or Launch(threads_per_block=0, source="bounds")
         launch = structs.replace(known, threads_per_block=setting.threads)

@@ -127,7 +127,7 @@ def _module(kernel: Kernel, command: str, workshop: Workshop, archs: Sequence[st
         for module in workshop.modules(unit, (arch,)):
             if kernel.key.symbol in module.kernels:
                 return module
-    raise UsageError("its command does not compile this kernel", "build again, so that source and input agree")
+    raise UsageError("the compile command does not produce this kernel", "build again, so that source and input agree")
 
 
 def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
@@ -142,7 +142,7 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
         return Trial(missing=as_is.failure)
     if kernel.spills is not None and bool(as_is.spill_bytes) != bool(sum(kernel.spills)):
         here, there = (f"{number or 0:,} B" for number in (as_is.spill_bytes, sum(kernel.spills)))
-        return Trial(missing=f"compiled here, it spills {here}; in the input, {there}: other options or another ptxas")
+        return Trial(missing=f"recompiled, it spills {here}; in the input, {there}: other options or another ptxas")
     points, shared = [as_is], None
     settings, missing = steps(as_is.kernel, launch)
     for setting in settings:

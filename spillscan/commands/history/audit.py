@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="file, folder, glob or URL (s3://, gs://, hf://, https://)",
     )
-    about = "name of the build; a date in it, or a commit or tag of the current git repository, sets the build's date"
+    about = "name of the build; a date in it, or the date of a git commit or tag of this name, becomes the build's date"
     parser.add_argument("--label", required=True, metavar="NAME", help=about)
     _options.add_dataset(parser)
     about = "metadata of the build, such as time=2026-03-01T12:00:00Z or commit=REV"

@@ -136,7 +136,7 @@ def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] |
     except SpillscanError:
         raise
     except CancelledError:
-        raise SpillscanError("the cluster dropped the audit", "run the same command again to continue it") from None
+        raise SpillscanError("the Dask cluster cancelled the audit", "run the same command again to continue") from None
     except Exception as error:
         raise SpillscanError(f"an audit process failed: {type(error).__name__}: {error}") from error
 

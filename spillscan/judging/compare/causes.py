@@ -89,7 +89,7 @@ class Growth:
             words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
             yield f"peak of live registers: {words[0]} → {words[1]}"
         if self.at_peak:
-            yield f"live there, by line that wrote them: {_listed(self.at_peak)}"
+            yield f"live at that peak, by line that wrote them: {_listed(self.at_peak)}"
 
 
 def _maker(kernel: Kernel) -> Maker | None:

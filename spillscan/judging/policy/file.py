@@ -194,7 +194,7 @@ def _unknown(node: Node, key: str) -> UsageError | None:
     for name in (each for each in node.value if each not in known):
         hint = nearest(name, known) or "`spillscan config` lists the keys"
         if key == "launch" and name in KernelEntry.__struct_fields__:
-            hint = f"{name} belongs in the entry of kernels, next to launch"
+            hint = f"{name} belongs next to `launch`, in the same entry of `kernels`"
         return node.value[name].error(f"unknown key {described(name)}", hint)
     return None
 

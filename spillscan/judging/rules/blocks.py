@@ -58,7 +58,7 @@ def _failing(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
             largest = f"with its largest block ({count(summary.launch.threads_per_block, 'thread')})"
             yield Violation(f"cannot launch{where} {largest}: {why}", "warning")
         elif summary.launch is not None:
-            yield Violation(f"cannot launch{where}: {why} (launch from {_launch_from(summary.launch, terms)})")
+            yield Violation(f"cannot launch{where}: {why} (launch set by {_launch_from(summary.launch, terms)})")
 
 
 def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -73,7 +73,7 @@ def _fails(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 
 def _launch_from(launch: Launch, terms: Terms) -> str:
-    return {"required": "its code: .reqntid", "sidecar": "the compiler's file next to its code"}.get(
+    return {"required": ".reqntid in its code", "sidecar": "the compiler's metadata file"}.get(
         launch.source, terms.launch_from or launch.source
     )
 

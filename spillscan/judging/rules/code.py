@@ -61,7 +61,7 @@ LOOPS = Rule("spill-in-loop", "warning", needs=("code",))
 ARRAYS = Rule("local-array", "warning", needs=("code",), least="note")
 _LOOPS = ("spills_in_loops", "spill_loop_depth")
 _ARRAYS = ("array_store_bytes", "array_load_bytes")
-_OPEN = "some local-memory accesses are unclassified"
+_OPEN = "some local-memory accesses are of unknown kind (spill or array)"
 
 
 def _loops(kernel: Kernel, terms: Terms) -> Iterator[Violation]:

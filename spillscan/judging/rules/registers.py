@@ -49,14 +49,14 @@ def _grown(change: Change, terms: Terms) -> Iterator[Violation]:
     most = min([LARGEST_BLOCK, *(each.threads for each in bounds if each and each.threads)])
     lost = [_loses(known, effect.device, most) for effect in effects]
     if lost and not any(map(any, lost)):
-        yield Violation(f"{text}; registers allow as many blocks/SM at every block size", "note")
+        yield Violation(f"{text}; registers allow the same blocks/SM at every block size", "note")
     elif lost and all(effect.blocks for effect in effects):
         kept = ", ".join(f"{count(e.resident_blocks[1] or 0, 'block')}/SM on {e.device}" for e in effects)
         yield Violation(f"{text}; keeps {kept}", "warning")
     elif lost and not any(map(all, lost)):
         yield Violation(f"{text}; registers allow fewer blocks/SM at some block sizes", "warning")
     elif not any(effect.blocks for effect in effects) and ends_spills(change):
-        yield Violation(f"{text}; its spills end, block size unknown", "warning")
+        yield Violation(f"{text}; no longer spills, block size unknown", "warning")
     else:
         yield Violation(text)
 
@@ -129,11 +129,11 @@ def _roles_lost(change: Change, terms: Terms) -> Iterator[Violation]:
         return
     was, now = _listed(old), _listed(new)
     if not new:
-        yield Violation(f"no longer sets registers per role (setmaxnreg {was})")
+        yield Violation(f"no longer sets registers per warp role (setmaxnreg {was})")
     elif len(new) < len(old):
-        yield Violation(f"sets registers for fewer roles: setmaxnreg {was} → {now}")
+        yield Violation(f"sets registers for fewer warp roles: setmaxnreg {was} → {now}")
     else:
-        yield Violation(f"sets different registers per role: setmaxnreg {was} → {now}", "warning")
+        yield Violation(f"sets different registers per warp role: setmaxnreg {was} → {now}", "warning")
 
 
 def _roles_lost_unknown(change: Change, terms: Terms) -> str:

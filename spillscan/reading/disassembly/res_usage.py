@@ -44,7 +44,7 @@ class ResourceUsage(ListingReader):
         if rule == "resources":
             self._resources(values[0])
             if not self._symbol:
-                message = f"a record has no kernel name: '{decode(line.strip())}'"
+                message = f"values without a kernel name: '{decode(line.strip())}'"
                 account.report("unnamed-kernel", message, account.lines, "error")
             self._symbol = ""
         elif line and self._symbol and not grammar.line("diagnostic").match(text):

@@ -54,7 +54,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
         elif _is_dataset(given):
             build = f"{given.rstrip('/')}{_MARK}LABEL"
             raise InputError(
-                f"{given} is a dataset", f"{build} is one of its builds; `spillscan history --all` lists them"
+                f"{given} is a dataset", f"pass one of its builds: {build} (`spillscan history --all` lists them)"
             )
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given, left_out))
@@ -79,7 +79,7 @@ def _instead_of(given: str) -> str:
         return f"download the wheel first: pip download --no-deps {given}"
     folder, _, label = given.rpartition("@")
     if folder and _is_dataset(folder):
-        return f"a build of this dataset is {folder}/@{label}"
+        return f"pass a build of the dataset: {folder}/@{label}"
     return "pass a log file, a folder of logs, or - for standard input"
 
 

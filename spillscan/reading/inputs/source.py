@@ -117,7 +117,7 @@ class Stream:
             pieces.append(chunk)
             size += len(chunk)
             if size > limit_bytes:
-                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "split it")
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "split the file")
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
@@ -192,7 +192,7 @@ class Stream:
         """Decompress all frames of a compressed file."""
 
         def behind(_: int) -> None:
-            raise codecs.CodecError("other data follows it")
+            raise codecs.CodecError("other data follows the compressed data")
 
         return codecs.unpacked(codec, chain([start], _blocks(self._raw, codecs.CHUNK_BYTES)), behind)
 

@@ -384,7 +384,7 @@ class Failures:
         elif not line[:1].isspace() and _parse(last[:LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
-            yield self._issue("build-incomplete", f"the log ends before the module's kernels: {last}", lines)
+            yield self._issue("build-incomplete", f"the log ends before the kernels of its last module: {last}", lines)
 
 
 @cache

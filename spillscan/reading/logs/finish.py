@@ -168,7 +168,7 @@ def _settle_nameless(report: Report, issues: IssueLog) -> bool:
                 joined.add(id(one))
     records = [each for each in report.nameless if id(each) not in joined]
     shown = listed((f"'{quoted(each.text)}'" for each in records[:_MOST_QUOTED]), len(records) - _MOST_QUOTED)
-    message = f"{count(len(records), 'record has', 'records have')} no kernel name: {shown}"
+    message = f"{count(len(records), 'report has', 'reports have')} no kernel name: {shown}"
     issues.add("unnamed-kernel", message, records[0].kernel.line, "error")
     lost = [each for each in pieces if named and each.message > 1]
     for each in lost:

@@ -160,7 +160,7 @@ class _Log:
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
         if strange:
             first = strange[0]
-            what = count(clauses, "clause is", "clauses are")
+            what = count(clauses, "part of a line is", "parts of lines are")
             message = f"{what} not understood, such as {first.usage.unknown_clauses[0]!r}"
             reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
         reading.stats = Stats(

@@ -108,7 +108,7 @@ class Notes:
         if not frames and all(note.advisory.kind != "spill_warning" for note, _ in notes):
             for note, line in notes:
                 if not note.is_error:  # the failed step reports it
-                    self._unattached(note, line, f"names {symbol}, which has no record")
+                    self._unattached(note, line, f"the log has no report of {symbol}")
             return
         amounts: list[Spills] = [*sorted({note.spills for note, _ in notes if note.spills is not None})]
         for spills in amounts or [None]:

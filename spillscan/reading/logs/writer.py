@@ -27,7 +27,7 @@ from spillscan.reading.logs.notes import Notes
 from spillscan.reading.logs.steps import Step, Steps
 
 _NO_STACK = dict.fromkeys(("stack_bytes", "spill_store_bytes", "spill_load_bytes"))
-_ONE_OF_MANY = "interleaved output: many lines may contain its registers"
+_ONE_OF_MANY = "interleaved output: any of many lines may contain its register count"
 _PARALLEL_HINT = "if several compilers wrote the log, keep the output of each together (make -Otarget, ninja)"
 
 
@@ -195,7 +195,7 @@ class Writer:
         if not stack.indented:
             kernel.lacks |= {"indent"}
         if self._stack_missing:
-            kernel.reasons += ("a stack line before its own is missing",)
+            kernel.reasons += ("an earlier stack line is missing, so this one may belong to another function",)
             kernel.stack_in_doubt = True
         self._named, self._stack_missing = None, False
         if self._owed and kernel.role == "entry":
@@ -345,7 +345,7 @@ class Writer:
         if waiting.uses or self._owed:
             kernels, lines = count(len(waiting.kernels) or self._owed, "kernel"), len(waiting.uses)
             names = "".join(f"{each.symbol}, " for each in waiting.kernels[:2])
-            message = f"{kernels} ({names}…) have {count(lines, 'line')} with registers"
+            message = f"{kernels} ({names}…), but {count(lines, 'line')} with registers"
             self.issues.add_missing(message, waiting.kernels[0].line if waiting.kernels else self._line)
             reason = "interleaved output: its 'Used N registers' line may be missing"
         for each in waiting.kernels:

@@ -113,9 +113,9 @@ def test_a_device_loads_the_nearest_arch_that_it_runs(device: str, taken: str | 
     ("compiled", "seen", "registers", "why"),
     [
         ((40, 64), 64, 64, ""),
-        ((40, 64), None, None, "2 different kernels with this name"),
+        ((40, 64), None, None, "2 different kernels have this name"),
         ((40, 64), 32, None, "none has the launch's register count"),
-        ((10, 12), 16, None, "2 different kernels with this name"),
+        ((10, 12), 16, None, "2 different kernels have this name"),
         ((40, 40), None, 40, ""),
     ],
 )

@@ -264,7 +264,7 @@ def test_machine_code_of_one_side_is_undecided_if_warnings_count() -> None:
     ("arguments", "why"),
     [
         ((HEAD,), b"a diff needs two builds"),
-        ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to a table"),
+        ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to the table of --by arch"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
         ((BASE, HEAD, HEAD), b"3 builds; pass BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),

@@ -84,7 +84,7 @@ def test_renames_that_pair_nothing_are_noted(inputs: str, rename: str, noted: bo
     (tmp_path / "old.log").write_bytes(HEAD.read_bytes().replace(b"4gemm", b"4gone"))
     run("baseline", "write", "head.log", "-o", "b.jsonl", cwd=tmp_path)
     done = run(*inputs.split(), "--rename", rename, cwd=tmp_path)
-    assert (b"pairs no removed kernel with a new one" in done.stderr) is noted
+    assert (b"pairs no removed kernel with an added one" in done.stderr) is noted
 
 
 def test_accepted_findings_are_not_recorded(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ MISTAKES = [
     ("kernels:\n- match: a\n  max_spill: 3\n", "3: unknown key 'max_spill'; did you mean max_spill_bytes?"),
     (
         "kernels:\n- match: a\n  launch: {threads_per_block: 32, unit: b}\n",
-        "3: unknown key 'unit'; unit belongs in the entry",
+        "3: unknown key 'unit'; unit belongs next to `launch`",
     ),
     (
         "kernels:\n- match: a\n  launch: {thread_per_block: 32}\n",

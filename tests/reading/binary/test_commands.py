@@ -143,7 +143,7 @@ def test_a_binary_without_gpu_code() -> None:
 def test_show_needs_no_tool(tmp_path: Path) -> None:
     done = run("show", "spills_wide", put(tmp_path, "sass-sm_90a-13.5.cubin"), "--top", "2")
     assert done.returncode == 0
-    assert b"evidence: annotation" in done.stdout
+    assert b"classified by ptxas annotations" in done.stdout
     assert b"R1+0x" in done.stdout
 
 

@@ -19,7 +19,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_kernel(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "*", str(FIXTURES / name))
     assert "spills:" in text
-    assert "evidence:" in text
+    assert "classified by" in text
     assert "R1+0x" in text
     assert ("by cost" in text) == ("-gi-" in name)
 

@@ -90,7 +90,7 @@ def test_damaged_values(figures: str, damaged: bool, why: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "functions", "said"),
     [
-        ([f"  {WHOLE}"], 1, [f"a record has no kernel name: '{WHOLE}'"]),
+        ([f"  {WHOLE}"], 1, [f"values without a kernel name: '{WHOLE}'"]),
         ([" Function k:", " Function l:", f"  {WHOLE}"], 1, ["the values of k are missing"]),
         ([" Function k:"], 0, ["the values of k are missing"]),
         ([" Function k:", f"  {WHOLE}", " Function l:", f"  {WHOLE}"], 2, []),

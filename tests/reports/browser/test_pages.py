@@ -88,7 +88,7 @@ def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Ope
 
 def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
     assert browse(site["empty"]).text("h1") == "The input contains no kernel"
-    assert browse(site["empty"], "#/table").text(ROWS) == "No kernel fits."
+    assert browse(site["empty"], "#/table").text(ROWS) == "No kernel matches."
 
 
 def test_changes_are_sorted_by_severity(site: Site, browse: Open) -> None:
@@ -183,7 +183,7 @@ def test_sort_filter_and_permalink(site: Site, browse: Open) -> None:
     page.get_by_label("Kernel", exact=True).fill("model::gemm<?>")
     assert tab.texts(NAMES) == ["model::gemm<8>"]
     page.get_by_label("Kernel", exact=True).fill("no such kernel")
-    assert tab.text(ROWS) == "No kernel fits."
+    assert tab.text(ROWS) == "No kernel matches."
 
 
 def test_names_are_found_by_their_full_and_mangled_form(site: Site, browse: Open) -> None:
@@ -298,7 +298,7 @@ def test_paper_shows_what_the_screen_does(fragment: str, site: Site, browse: Ope
         return
     for head in ("kernel", "arch", "registers", "spill stores", "spill loads", "occupancy", "limited by"):
         assert head in text
-    assert "more rows: the page on a screen, and -f csv, have all." in text
+    assert "more rows: see this page on a screen, or use -f csv." in text
     assert len(reader.pages) > 3
 
 
@@ -496,7 +496,7 @@ def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Ope
     assert [each.split()[0] for each in tab.texts(".changes .who")] == [f"gemm<{n}>" for n in (5, 4, 3, 2, 1)]
     tab.page.get_by_label("Arch").select_option("sm_90")
     tab.page.get_by_label("Kernel", exact=True).fill("gemm<[")
-    assert tab.text(".view p.quiet") == "No change fits."
+    assert tab.text(".view p.quiet") == "No change matches."
 
 
 def test_a_page_is_grouped_as_it_was_asked_for(site: Site, browse: Open) -> None:

@@ -30,7 +30,7 @@
         && chosen.every((name) => (name === "arch" ? row.archs.some(({ arch }) => arch === state.arch) : of(name, row) === state[name]))
         && [row.name, row.old_name || ""].some((name) => fits(name.toLowerCase()))), changes, state.sort);
       const parts = state.sort ? [[null, shown]] : Object.keys(TITLES).map((severity) => [severity, shown.filter((row) => (row.severity || "") === severity)]);
-      fill(list, parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)), !shown.length && rows.length ? h("p", { class: "quiet" }, "No change fits.") : null);
+      fill(list, parts.filter(([, some]) => some.length).map(([severity, some]) => section(payload, severity, some, some[0] === shown[0], scale, state.by)), !shown.length && rows.length ? h("p", { class: "quiet" }, "No change matches.") : null);
     }
   });
 
@@ -53,7 +53,7 @@
     const headline = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
     const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
-    if (changes.unsettled) parts.push(`${number(changes.unsettled)} not fully reported by one build`);
+    if (changes.unsettled) parts.push(`${number(changes.unsettled)} with values missing in one build`);
     if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
     return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.join(" · ")));
   }

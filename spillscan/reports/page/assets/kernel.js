@@ -5,7 +5,7 @@ spillscan.view("kernel", (payload, id, box) => {
   const UNKNOWN_LAUNCH = "Block size unknown: values are upper bounds. Set it with --launch.";
   const i = store.find(id);
   if (i === undefined) {
-    add(box, h("h1", {}, "No such kernel"), h("p", {}, "This page has no kernel at that address. ", h("a", { href: link("table") }, "All kernels")));
+    add(box, h("h1", {}, "No such kernel"), h("p", {}, "The link matches no kernel of this page. ", h("a", { href: link("table") }, "All kernels")));
     return;
   }
   const arch = store.arch(i);

@@ -98,7 +98,7 @@
     const within = h("button", { type: "button", class: "chip", onclick: () => controls.change(state, { registers: "", namespace: "" }, draw) });
     const one = h("p", { class: "note" });
     const kinds = GROUPS.filter(([name]) => filters.several(name === "kernel" ? "arch" : name) || name === state.by);
-    const rows = grid({ title: "Kernels", columns: visible, empty: "No kernel fits.", made: (item) => (Array.isArray(item) ? heading(item) : line(item)),
+    const rows = grid({ title: "Kernels", columns: visible, empty: "No kernel matches.", made: (item) => (Array.isArray(item) ? heading(item) : line(item)),
       fold: toggle,
       open: (item, anchor) => {
         if (Array.isArray(item)) return toggle(item);

@@ -119,8 +119,8 @@ const source = (() => {
     const rows = found.filter(({ stores, loads }) => stores.length + loads.length);
     if (!rows.length) return null;
     const links = (some) => [some.slice(0, SHOWN).map((row, at) => [at ? " " : "", h("button", { type: "button", class: "jump-to", onclick: () => jump(row) }, addressOf(row)), h("span", { class: "quiet" }, ` ${number(code.live[row])}${code.depth[row] ? `/${code.depth[row]}` : ""}`)]), some.length > SHOWN ? ` +${number(some.length - SHOWN)}` : ""];
-    return fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, where each is stored and reloaded`, () => [
-      h("p", { class: "quiet small" }, "After each address: live registers / loop depth."),
+    return fold("slots", "slots", `Slots: ${count(rows.length, "spilled value")}, with store and reload addresses`, () => [
+      h("p", { class: "quiet small" }, "Numbers after an address: live registers / loop depth."),
       table({ title: "Slots", kind: "past", rows, columns: [{ label: "slot", cell: ({ name }) => h("code", {}, name) }, { label: "stored", cell: ({ stores }) => links(stores) }, { label: "reloaded", cell: ({ loads }) => links(loads) }] })]);
   }
 

@@ -11,8 +11,8 @@ const spillmap = (() => {
   ];
   const NAMES = { spill: "spills", array: "local arrays", frame: "call frames", helper: "ptxas's helpers", unknown: "unknown" };
   const EVIDENCE = {
-    annotation: "ptxas marked each spill",
-    "last-use": "by the last-use rule",
+    annotation: "from ptxas annotations",
+    "last-use": "inferred from the last use of each slot",
     none: "no local-memory access",
   };
   const LANE = 30, CURVE = 96, LINES = 12;
@@ -93,8 +93,8 @@ const spillmap = (() => {
       both ? both.node : null,
       code ? h("p", {}, pressure(code)) : null,
       map.marks ? h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,
-        coarse ? ` A mark stands for all accesses within ${number(map.marks.unit)} bytes.` : "",
-        ` Classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
+        coarse ? ` A mark covers all accesses within ${number(map.marks.unit)} bytes.` : "",
+        ` Access classes: ${EVIDENCE[map.evidence]}${map.flow === "guessed" ? "; some branch targets are inferred" : ""}.`) : null,
       lines.length ? h("p", { class: "quiet small" }, "Source lines by spill cost: bytes × 10 per enclosing loop.") : null,
       lines.length ? h("ol", {}, lines.map(({ place, share }) => h("li", {}, h("code", {}, printable(place)), h("span", { class: "quiet" }, ` ${percent(share)}`)))) : null,
       h("div", { class: "grid" },

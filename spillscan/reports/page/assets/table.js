@@ -70,7 +70,7 @@ function grid({ name = "row", title, columns, empty, made, open, fold, sorted, h
     const sight = onPaper() ? PRINTED : Math.ceil(Math.max(node.clientHeight, 400) / high()) + 20;
     body.style.setProperty("height", `${items.length * high()}px`);
     const left = onPaper() ? items.length - PRINTED : 0;
-    unprinted.textContent = left > 0 ? `… ${count(left, "more row")}: the page on a screen, and -f csv, have all.` : "";
+    unprinted.textContent = left > 0 ? `… ${count(left, "more row")}: see this page on a screen, or use -f csv.` : "";
     // Rows that stay visible are reused.
     const previous = reset ? new Map() : drawn;
     drawn = new Map(items.slice(from, from + sight).map((item, at) => [from + at, previous.get(from + at) || row(item, from + at)]));
