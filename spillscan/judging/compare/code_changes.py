@@ -22,7 +22,7 @@ from spillscan.model.code import CodeText
 from spillscan.model.findings import CodeChange, CodeVerdict, Hunk
 from spillscan.output.nouns import count
 from spillscan.reading.binary.instructions import Code
-from spillscan.reading.binary.references import UNKNOWN_ATTRIBUTE
+from spillscan.reading.binary.references import UNKNOWN, UNKNOWN_ATTRIBUTE
 from spillscan.reading.machine import sameness
 from spillscan.reading.machine.spillmap import base
 
@@ -124,13 +124,13 @@ def _data(old: CodeText, new: CodeText) -> tuple[list[str], list[str]]:
     for side, pairs in zip(values, data, strict=True):
         for label, value in pairs:
             side[label].append(value)
-    texts = [
-        _moved_data(label, *(side.get(label, ["none"]) for side in values))
-        for label in {**values[0], **values[1]}
-        if values[0].get(label) != values[1].get(label)
-    ] or ["references in a different order"]
-    doubts = [f"{each} (meaning unknown)" for each in texts if UNKNOWN_ATTRIBUTE in each]
-    return [each for each in texts if UNKNOWN_ATTRIBUTE not in each], doubts
+    reasons, doubts = list[str](), list[str]()
+    for label in {**values[0], **values[1]}:
+        sides = [side.get(label, ["none"]) for side in values]
+        if sides[0] != sides[1]:
+            unclear = " (meaning unknown)" if UNKNOWN_ATTRIBUTE in label else ""
+            (doubts if unclear or [UNKNOWN] in sides else reasons).append(_moved_data(label, *sides) + unclear)
+    return (reasons if reasons or doubts else ["references in a different order"]), doubts
 
 
 def _moved_data(label: str, old: Sequence[str], new: Sequence[str]) -> str:

@@ -395,14 +395,19 @@ language."""
 _ALL_ATTRIBUTES = range(256)
 _SHOWN_BYTES = 8
 """Longest value that a comparison shows; a longer one has only changed."""
-UNKNOWN_ATTRIBUTE = "attribute 0x"
+UNKNOWN_ATTRIBUTE, UNKNOWN = "attribute 0x", "unknown"
+"""Label of an attribute without a known meaning; text of a missing value."""
 
 
 def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
     """(label, value) pairs of one function's resources and attributes."""
     usage = function.usage
-    yield "registers", str(usage.registers)
-    yield "stack", f"{usage.stack_bytes}, {usage.cumulative_stack_bytes}"
+    figures = {
+        "registers": usage.registers,
+        "stack": usage.stack_bytes,
+        "stack of the call tree": usage.cumulative_stack_bytes,
+    }
+    yield from ((label, UNKNOWN if figure is None else str(figure)) for label, figure in figures.items())
     yield "shared memory", f"{usage.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}"
     yield "local memory", f"{usage.local_bytes} bytes"
     info = attributes.NOTHING if function.info is None else attributes.of_function(function.info)
@@ -420,7 +425,9 @@ def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str
             numbers = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
             text = ", ".join(cubin.symbols.target(number).decode("utf-8", "backslashreplace") for number in numbers)
         elif attribute in _OFFSETS and payload and len(payload) % 4 == 0:
-            text = ", ".join(f"{offset:#06x}" for (offset,) in struct.iter_unpack("<I", payload))
+            text = "#" * (len(payload) > _SHOWN_BYTES) + ", ".join(
+                f"{at:#06x}" for (at,) in struct.iter_unpack("<I", payload)
+            )
         elif attribute == 0x0A:  # the first word is a symbol number
             text = payload[4:].hex()
         else:
