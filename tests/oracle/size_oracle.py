@@ -63,6 +63,15 @@ def lines(tool: Path, *arguments: str) -> Iterator[str]:
             yield line.decode("utf-8", "replace").rstrip("\n")
 
 
+def listed(path: Path, buffer: mmap.mmap, folder: Path) -> Path:
+    """What cuobjdump lists of a library: the code in its fat binary, not what the device linker left next to it."""
+    if buffer.find(b"\0.nv_fatbin\0") < 0 or buffer.find(b"\0__nv_relfatbin\0") < 0:
+        return path
+    made = folder / f"listed-{path.name}"
+    subprocess.run(["objcopy", "--remove-section=__nv_relfatbin", path, made], check=True)
+    return made
+
+
 def archs(path: Path, buffer: mmap.mmap, tool: Path, found: Differences) -> None:
     """Cubins and PTX modules by architecture."""
     ours: Counter[str] = Counter()
@@ -147,7 +156,9 @@ def main() -> int:
                 found.equal("sums of libraries", path.name, sum(m.stored for m in inner.sums.values()), len(bytes_))
                 if not inner.copies:
                     continue
-                plain = readable(path, Path(folder))
+                if (given := listed(path, bytes_, Path(folder))) != path:
+                    inner, bytes_ = weighed(given)
+                plain = readable(given, Path(folder))
                 archs(plain, bytes_, tool, found)
                 code(plain, inner, tool, found)
                 if left and len(bytes_) <= LARGEST_TO_DISASSEMBLE:
