@@ -88,7 +88,7 @@ def retold(report: Report, message: str) -> Report:
 
 def at(root: str, *files: str, folder: str = "") -> Tree:
     """A repository that holds ``files``."""
-    return Tree(root=root, folder=folder, holds=frozenset(files).__contains__)
+    return Tree(root=root, folder=folder, has_file=frozenset(files).__contains__)
 
 
 # ---- GitHub's runner ------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ DEBUG_BUILD = "debug build (-G): ptxas does not optimize it"
 _LIMIT_OPTION = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 
 
-class Holding(NamedTuple):
+class LiveGroup(NamedTuple):
     """One group of values that are live at the point of the highest register pressure."""
 
     kind: Kind
@@ -53,7 +53,7 @@ class Holding(NamedTuple):
     """Source change that would need fewer registers."""
 
 
-def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
+def live_groups(code: Pressure, local: LocalTraffic, tree: Tree) -> list[LiveGroup]:
     """Groups of values that occupy many registers at the peak, largest gain first."""
     row, makers = code.makers(local)
     live = code.demand(local) or code.peak.registers
@@ -63,7 +63,7 @@ def holdings(code: Pressure, local: LocalTraffic, tree: Tree) -> list[Holding]:
     return sorted(large, key=lambda each: -min(each.fewer, each.registers))
 
 
-def at_lines(groups: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
+def at_lines(groups: Sequence[LiveGroup]) -> dict[str, list[tuple[int, str]]]:
     """(most registers saved, sentence) per source line, by the file's base name and line."""
     by_line: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for each in groups:
@@ -73,7 +73,7 @@ def at_lines(groups: Sequence[Holding]) -> dict[str, list[tuple[int, str]]]:
     return by_line
 
 
-def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> Holding | None:
+def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> LiveGroup | None:
     """Results of repeated instructions of one line. ``makers``: row of the instruction that makes each value."""
     rows: dict[tuple[SourceLine, str], Counter[int]] = defaultdict(Counter)
     for row in makers:
@@ -90,7 +90,7 @@ def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> Hol
         times[line] = max(times[line], len(its))
     shown = registers.most_common(_SHOWN)
     results = ", ".join(f"{count(times[line], 'result')} of {line} ({count(n, 'register')})" for line, n in shown)
-    return Holding(
+    return LiveGroup(
         "copies",
         registers.total(),
         live - sum(min(its.values()) for its in several.values()),  # values computed from a copy go too
@@ -100,7 +100,7 @@ def _copies(code: Pressure, makers: Sequence[int], live: int, tree: Tree) -> Hol
     )
 
 
-def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: Tree) -> Holding | None:
+def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: Tree) -> LiveGroup | None:
     """Values of the code inlined at the call with the most of them. ``row``: the instruction with the peak."""
 
     def call_of(row: int) -> str:
@@ -121,7 +121,7 @@ def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: T
     line, places = max(inner.items(), key=lambda each: each[1].total())
     registers = places.total()
     made = ", ".join(f"{place} ({n})" for place, n in places.most_common(_SHOWN))
-    return Holding(
+    return LiveGroup(
         "inlined",
         registers,
         max(registers, live - registers if call_of(row) == line else 0),  # the caller's values may wait in memory
@@ -139,7 +139,7 @@ def _base(path: str) -> str:
 
 
 def causes(
-    kernel: Kernel, tree: Tree, code: Pressure | None, groups: Sequence[Holding] = (), built: Kernel | None = None
+    kernel: Kernel, tree: Tree, code: Pressure | None, groups: Sequence[LiveGroup] = (), built: Kernel | None = None
 ) -> Iterator[str]:
     """Facts from code and records that explain a kernel's spills.
 

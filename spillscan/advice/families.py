@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from spillscan.advice.causes import causes, holdings
+from spillscan.advice.causes import causes, live_groups
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.judging.places import Place, Tree, by_cost
@@ -69,7 +69,7 @@ def advice(
             untried=untried,
         )
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
-    groups = [] if code is None else holdings(code, local, tree)
+    groups = [] if code is None else live_groups(code, local, tree)
     return Advice(
         ranked=about,
         places=tuple(by_cost(local, "spill", tree)[:TOP]),

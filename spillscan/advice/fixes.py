@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import structs
 
 from spillscan.advice.causes import (
-    Holding,
+    LiveGroup,
     device_of,
     for_debugger,
     limit_of,
@@ -114,7 +114,7 @@ def fixes(
     code: Pressure | None = None,
     trial: Trial | None = None,
     goal: Goal = SPILLS,
-    groups: Sequence[Holding] = (),
+    groups: Sequence[LiveGroup] = (),
     on: str | None = None,
 ) -> list[Fix]:
     """Fixes for the goal, best first.

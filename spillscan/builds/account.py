@@ -66,7 +66,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     watched = rules.outermost([*start.tops, *filter(os.path.isdir, before.watched)], folders)
     changed = rules.changed(start.files, start.tops)
     changed |= rules.changed_since(start.since_ns, [each for each in watched if each not in start.tops])
-    changed |= {each.path for each in before.outputs if not each.is_as_it_was}
+    changed |= {each.path for each in before.outputs if not each.is_unchanged}
     written = []
     for path in changed:
         code = code_of(path)

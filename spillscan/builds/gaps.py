@@ -43,7 +43,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         path, message = shown(output.path), ""
         if not os.path.exists(output.path):
             message = "is gone, and no compiler call reported its GPU code" if build.new_in(output) - there else ""
-        elif not output.is_as_it_was:
+        elif not output.is_unchanged:
             message = "was changed after the build: build again under `spillscan run`"
         if message:
             yield _issue("changed-input", f"{path} {message}", path)
@@ -57,7 +57,7 @@ def to_read(build: BuildRecord) -> list[Output]:
     """Existing outputs, without those whose code others contain."""
     outputs, known = [], set[str]()
     for output in build.outputs:
-        if not known.issuperset(output.pieces) and output.is_as_it_was:
+        if not known.issuperset(output.pieces) and output.is_unchanged:
             outputs.append(output)
             known.update(output.pieces)
     return outputs

@@ -98,7 +98,7 @@ class Output(Struct, frozen=True, kw_only=True):
     """Whether a device linker wrote part of it."""
 
     @property
-    def is_as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the file exists with unchanged GPU code."""
         from spillscan.builds.pieces import code_of
 

@@ -26,7 +26,7 @@ from spillscan.builds import account, launcher, record
 from spillscan.builds.account import Account
 from spillscan.builds.record import Run
 from spillscan.output.errors import UsageError
-from spillscan.output.files import Target, cache_folder, hold
+from spillscan.output.files import Target, cache_folder, lock
 
 _TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _START = f"import sys; sys.path.append({_TOP!r}); from spillscan.builds import launcher; launcher.main(*sys.argv[1:])"
@@ -48,7 +48,7 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
         tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=place, ignore_cleanup_errors=True) as kept,
         open(os.path.join(kept, account.LIST), "w", encoding="ascii") as known,
     ):
-        hold(known.fileno())
+        lock(known.fileno())
         with _locked(place):
             before = record.read(path)
             json.dump(
@@ -68,7 +68,7 @@ def watch(command: Sequence[str], also: Sequence[str], path: str, contains_code:
 def _locked(place: str) -> Iterator[None]:
     """Lock all run files against other runs."""
     with open(os.path.join(place, "lock"), "ab") as file:
-        hold(file.fileno(), wait=True)
+        lock(file.fileno(), wait=True)
         yield
 
 

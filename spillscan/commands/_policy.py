@@ -165,7 +165,7 @@ def with_rot(build: Build, policy: Policy) -> Build:
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
         what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
-        if not accepted.holds(policy.today):
+        if not accepted.is_valid(policy.today):
             message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew it"
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
@@ -186,7 +186,7 @@ def unused_accepts(
     notes = []
     for entry in policy.accept:
         used = any(map(entry.covers, findings)) or any(map(entry.covers, gaps))
-        if not used and entry.holds(policy.today) and (entry.gap or entry.rule in asked):
+        if not used and entry.is_valid(policy.today) and (entry.gap or entry.rule in asked):
             kind = "finding" if entry.rule else "gap"
             message = f"no {kind} matches the entry that accepts {entry.rule or entry.gap} of {entry.kernel!r}"
             notes.append(_placed(entry.origin, "policy-names-nothing", "note", message))

@@ -21,7 +21,7 @@ from spillscan.naming.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.output.files import parse_forms
 from spillscan.output.safe import printable
-from spillscan.output.terminal import hung
+from spillscan.output.terminal import wrapped
 from spillscan.reading.binary import fetch
 
 _METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     reports = [_Report(names.of(after.named_by), Growth(before, after, code)) for before, after in pairs]
     _answers.answer(
         forms,
-        text=lambda style: hung((line for report in reports for line in report.lines()) if reports else [_NONE], style),
+        text=lambda style: wrapped((line for each in reports for line in each.lines()) if reports else [_NONE], style),
         json=lambda: [report.document() for report in reports],
     )
     _issues.report_issues([issue for build in builds for issue in build.issues])

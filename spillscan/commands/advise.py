@@ -23,7 +23,7 @@ from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.markdown import code, words
 from spillscan.output.nouns import count, listed
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, Style, fold, hung, paint
+from spillscan.output.terminal import BOLD, Style, fold, paint, wrapped
 from spillscan.reading.binary import fetch
 from spillscan.reading.inputs.paths import expand
 from spillscan.reports.groups import other_local
@@ -127,7 +127,7 @@ def _head(build: Build, advised: Advised) -> str:
 
 
 def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    yield from (paint(line, BOLD, style) for line in hung([_head(build, advised)], style))
+    yield from (paint(line, BOLD, style) for line in wrapped([_head(build, advised)], style))
     about = None
     for number, (made, steps) in enumerate(advised, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
@@ -135,7 +135,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
         about = made.ranked.about
         yield ""
         heading = f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}"
-        yield from (paint(line, BOLD, style) for line in hung([heading], style))
+        yield from (paint(line, BOLD, style) for line in wrapped([heading], style))
         last = ""
         for heading, text in facts(made, steps):
             lead = f"   {heading if heading != last else '':8}"
@@ -143,7 +143,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
             if heading == "next":  # keep a command on one line
                 yield printable(f"{lead}{text}")
             else:
-                yield from hung([lead + printable(text, _LONGEST)], style, indent=len(lead))
+                yield from wrapped([lead + printable(text, _LONGEST)], style, indent=len(lead))
     yield from fold(more, style, " families")
     yield from (["", *rest] if rest else [])
 

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     gate = _baseline.gate(arguments, arguments.inputs[-1:])
     policy = gate.policy
     builds = [_inputs.scan(path) for path in arguments.inputs]
-    builds[:-1] = map(_as_it_was, builds[:-1])
+    builds[:-1] = map(_without_stale_units, builds[:-1])
     kept = Selection(arguments.arch, arguments.kernel, arguments.launch).of_all(builds)
     _selection.refuse_devices([kernel for build in kept for kernel in build.kernels], arguments.device)
     report, outcome = _report(kept, builds, arguments, policy, gate)
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     return _issues.conclude(outcome, issues, shown=render.shows_gaps(forms))
 
 
-def _as_it_was(build: Build) -> Build:
+def _without_stale_units(build: Build) -> Build:
     """An older build without ``stale-unit`` issues: its sources are expected to have changed since."""
     return replace(build, issues=tuple(issue for issue in build.issues if issue.code != "stale-unit"))
 

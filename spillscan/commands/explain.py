@@ -15,7 +15,7 @@ from spillscan.occupancy.data import device_data
 from spillscan.occupancy.devices import Device, device, devices, sources
 from spillscan.occupancy.text import DEVICE_HEADS, device_lines, device_row
 from spillscan.output.errors import UsageError, nearest
-from spillscan.output.terminal import PLAIN_WIDTH, Style, hung, say, style_of, table
+from spillscan.output.terminal import PLAIN_WIDTH, Style, say, style_of, table, wrapped
 
 EPILOG = "Example: spillscan explain spill"
 
@@ -76,7 +76,7 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     yield "How to suppress it or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield from hung(["To accept it until a date, use an `accept` entry with `until`."], style_of())
+    yield from wrapped(["To accept it until a date, use an `accept` entry with `until`."], style_of())
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:

@@ -33,7 +33,7 @@ from spillscan.occupancy.text import footprint_line, headroom_lines, next_block_
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Form
 from spillscan.output.nouns import count
-from spillscan.output.terminal import Style, fold, hung
+from spillscan.output.terminal import Style, fold, wrapped
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.pressure import Pressure
 from spillscan.reports.table import Column, Table
@@ -243,7 +243,7 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
     def text(style: Style) -> Iterator[str]:
         for kernel in shown:
             for device, summary in _summaries(kernel, policy):
-                yield from hung(_lines(kernel, device, summary, names, code, trials.get(id(kernel))), style)
+                yield from wrapped(_lines(kernel, device, summary, names, code, trials.get(id(kernel))), style)
                 yield ""
         yield from fold(len(entries) - len(shown), style)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from spillscan.advice.causes import at_lines, holdings
+from spillscan.advice.causes import at_lines, live_groups
 from spillscan.commands import _inputs, _issues, _options, _selection
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel
@@ -19,7 +19,7 @@ from spillscan.naming import Names
 from spillscan.output.errors import InputError, nearest
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
-from spillscan.output.terminal import hung, say, spark, style_of
+from spillscan.output.terminal import say, spark, style_of, wrapped
 from spillscan.reading.binary import fetch
 from spillscan.reading.binary.instructions import Code
 from spillscan.reading.binary.pressure import Pressure
@@ -80,11 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         pressure = code.get(id(kernel))
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
-        say([*[""] * bool(number), *hung(shown, style)])
+        say([*[""] * bool(number), *wrapped(shown, style)])
         if source and pressure and id(kernel) in texts:
-            groups = at_lines(holdings(pressure, kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
+            groups = at_lines(live_groups(pressure, kernel.sass.local, Tree())) if sum(kernel.spills or ()) else {}
             code_shown = Code(texts[id(kernel)])
-            say(hung(source_lines(kernel.sass, pressure, code_shown, sources, groups), style))
+            say(wrapped(source_lines(kernel.sass, pressure, code_shown, sources, groups), style))
         elif source and kernel.caller:
             say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:

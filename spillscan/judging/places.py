@@ -139,7 +139,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     """Absolute path of its root, with forward slashes; empty if there is none."""
     folder: str = ""
     """Current folder, relative to the root; empty at the root."""
-    holds: Callable[[str], bool] = lambda path: False
+    has_file: Callable[[str], bool] = lambda path: False
     """Whether a path relative to the root is a file."""
     definitions: Definitions = Definitions()
     """Definitions of kernels in its sources."""
@@ -154,13 +154,13 @@ class Tree(Struct, frozen=True, kw_only=True):
         path is left unchanged.
         """
         inside = self.inside(path)
-        if inside is not None and (self.holds(inside) or _is_absolute(path)):
+        if inside is not None and (self.has_file(inside) or _is_absolute(path)):
             return inside
         parts = [part for part in _normal(path).split("/") if part not in ("", ".", "..") and not _DRIVE.match(part)]
         parts = parts[-_DEEPEST:]
         tails = ("/".join(parts[start:]) for start in range(len(parts)))
         elsewhere = _normal(path) if parts and _is_absolute(_normal(path)) else "/".join(parts)
-        return next(filter(self.holds, tails), inside or elsewhere or UNKNOWN)
+        return next(filter(self.has_file, tails), inside or elsewhere or UNKNOWN)
 
     def inside(self, path: str) -> str | None:
         """``path`` relative to the root, on this machine; ``None`` if it is outside."""
@@ -173,7 +173,7 @@ class Tree(Struct, frozen=True, kw_only=True):
     def link(self, place: Place) -> str:
         """URL of ``place`` on the CI service; empty if there is none."""
         line = "" if place.line is None else f"#L{place.line}"
-        return f"{self.web}{place.uri}{line}" if self.web and self.holds(place.path) else ""
+        return f"{self.web}{place.uri}{line}" if self.web and self.has_file(place.path) else ""
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -305,10 +305,10 @@ def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
     if finding.kernel.sass is not None and finding.rule in (REGISTERS.id, GROWTH.id):
         peak = finding.kernel.sass.live_peak
         return placed(peak.source, tree) if peak and peak.source else None
-    return next(iter(heaviest(finding, tree)), None)
+    return next(iter(costliest(finding, tree)), None)
 
 
-def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
+def costliest(finding: Finding, tree: Tree) -> Sequence[Place]:
     """Source lines of the spills or arrays of a finding, the costliest first.
 
     For inlined code, the innermost line that is in the repository. Empty for findings about neither, and without lines.
@@ -321,7 +321,7 @@ def heaviest(finding: Finding, tree: Tree) -> Sequence[Place]:
 
 
 def by_cost(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:
-    """Source lines of accesses of one class: see :func:`heaviest`."""
+    """Source lines of accesses of one class: see :func:`costliest`."""
     from spillscan.reading.machine.spillmap import culprits  # not loaded if only logs are read
 
     lines = culprits(local, kind, lambda line: _in_repository(line, tree))
@@ -346,7 +346,7 @@ def _in_repository(line: SourceLine, tree: Tree) -> SourceLine:
     """
     each: SourceLine | None = line
     while each is not None:
-        if tree.holds(_relative(tree, each.file)):
+        if tree.has_file(_relative(tree, each.file)):
             return each
         line, each = each, each.inlined_at
     return line

@@ -20,12 +20,12 @@ from spillscan.naming.same_named import (
     Key,
     Pairs,
     aligned,
-    but,
     by_metrics,
     code,
     configuration,
     grouped,
     same_code,
+    without,
 )
 from spillscan.naming.symbol import canonical, source_file
 
@@ -108,7 +108,7 @@ def paired(
     renamed = stated_renames(stated, left, right)
     settled = [(match.before, match.after) for match in renamed]
     renamed += renames(
-        *(but(left, settled), but(right, settled), pairs, alive),
+        *(without(left, settled), without(right, settled), pairs, alive),
         families=families,
         library=lambda kernel: library.get(id(kernel)),
     )
@@ -207,13 +207,13 @@ def _without_candidates(
         if not others:
             continue
         same = same_code(mine, others)
-        rest, waiting = but(mine, same), grouped(but(others, same), configuration)
+        rest, waiting = without(mine, same), grouped(without(others, same), configuration)
         if not same or any(kernel.configuration for kernel in rest):
             for chosen, group in grouped(rest, configuration).items():
                 same += by_metrics(group, waiting.get(chosen, []))
         pairs += same
-        alone[0].extend(but(mine, same))
-        alone[1].extend(but(others, same))
+        alone[0].extend(without(mine, same))
+        alone[1].extend(without(others, same))
     settled = {id(kernel) for kernel in chain(*alone, *pairs)}
     if settled:
         left, right = ([kernel for kernel in side if id(kernel) not in settled] for side in (left, right))
@@ -238,8 +238,8 @@ def _join(left: list[Kernel], right: list[Kernel], key: Key, pairs: Pairs) -> tu
         else:
             joined = aligned(group, others)
             pairs += joined
-            left += but(group, joined)
-            right += but(others, joined)
+            left += without(group, joined)
+            right += without(others, joined)
     for others in theirs.values():
         right += others
     return left, right
@@ -253,5 +253,5 @@ def _join_without_arch(left: list[Kernel], right: list[Kernel], pairs: Pairs) ->
             joined: Pairs = []
             _join(nowhere, other, _named, joined)
             pairs += joined if one is left else [(before, after) for after, before in joined]
-            left, right = but(left, pairs), but(right, pairs)
+            left, right = without(left, pairs), without(right, pairs)
     return left, right

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from spillscan.model import Evidence, Kernel
 from spillscan.model.symbols import UNNAMED, Demangled, Function, arch_family, demangle, spellings
-from spillscan.naming.same_named import but, digest, grouped, template
+from spillscan.naming.same_named import digest, grouped, template, without
 from spillscan.naming.symbol import canonical
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
@@ -189,8 +189,8 @@ def _joined(
     """Kernels of two names paired one to one; several kernels of one place pair only if they are identical."""
     pairs: list[tuple[Kernel, Kernel]] = []
     for place in places:
-        waiting = grouped(but(theirs, pairs), place)
-        for key, mine in grouped(but(ours, pairs), place).items():
+        waiting = grouped(without(theirs, pairs), place)
+        for key, mine in grouped(without(ours, pairs), place).items():
             others = waiting.get(key, [])
             copies = all(
                 len({(each.key.symbol, each.usage, digest(each)) for each in side}) == 1 for side in (mine, others)

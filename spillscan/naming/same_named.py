@@ -129,20 +129,20 @@ def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # only their order tells them apart
         return list(zip(ours, theirs, strict=True))
     pairs = same_code(ours, theirs)
-    return pairs + by_metrics(but(ours, pairs), but(theirs, pairs))
+    return pairs + by_metrics(without(ours, pairs), without(theirs, pairs))
 
 
 def by_metrics(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     """:func:`aligned` for kernels whose code differs: kernels of equal metrics first."""
     pairs = _consistent(ours, theirs) if len(ours) <= FEW and len(theirs) <= FEW else []
-    ours, theirs = but(ours, pairs), but(theirs, pairs)
+    ours, theirs = without(ours, pairs), without(theirs, pairs)
     metrics = _known(ours + theirs)
     pairs += _equal(ours, theirs, lambda kernel: (kernel.key.symbol, metrics(kernel)))
-    ours, theirs = but(ours, pairs), but(theirs, pairs)
+    ours, theirs = without(ours, pairs), without(theirs, pairs)
     if len(ours) > FEW or len(theirs) > FEW:
         for key in (metrics, _symbol, lambda kernel: None):
             pairs += _equal(ours, theirs, key)
-            ours, theirs = but(ours, pairs), but(theirs, pairs)
+            ours, theirs = without(ours, pairs), without(theirs, pairs)
         return pairs
     if Counter(map(_symbol, ours)) == Counter(map(_symbol, theirs)):  # no kernel added: numbers match
         others = grouped(theirs, _symbol)
@@ -155,10 +155,10 @@ def by_metrics(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
         pairs += _nearest(ours[mine : block.a], theirs[other : block.b])
         mine, other = block.a + block.size, block.b + block.size
         pairs += zip(ours[block.a : mine], theirs[block.b : other], strict=True)
-    return pairs + _nearest(but(ours, pairs), but(theirs, pairs))
+    return pairs + _nearest(without(ours, pairs), without(theirs, pairs))
 
 
-def but(kernels: list[Kernel], pairs: Pairs) -> list[Kernel]:
+def without(kernels: list[Kernel], pairs: Pairs) -> list[Kernel]:
     """``kernels`` that are in none of ``pairs``."""
     if not pairs:
         return kernels
@@ -234,7 +234,7 @@ def same_code(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     if not any(kernel.sass for kernel in ours):
         return pairs
     for key in (lambda kernel: (digest(kernel), kernel.key.symbol), digest):
-        mine, others = (list(filter(digest, but(side, pairs))) for side in (ours, theirs))
+        mine, others = (list(filter(digest, without(side, pairs))) for side in (ours, theirs))
         pairs += _equal(mine, others, key)
     return pairs
 

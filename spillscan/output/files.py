@@ -78,7 +78,7 @@ def remembered(name: str, file: str) -> Any:
     return None
 
 
-def hold(descriptor: int, *, wait: bool = False) -> None:
+def lock(descriptor: int, *, wait: bool = False) -> None:
     """Lock a file to show that the process that writes it lives; ``wait`` for another one.
 
     No effect on file systems without locks.
@@ -219,7 +219,7 @@ class Target(Struct, frozen=True):
                     temporary = os.path.join(folder, f"{_DRAFT}{os.getpid()}-{os.urandom(4).hex()}")
                     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                     stack.callback(_remove, temporary)
-                    hold(handle)
+                    lock(handle)
                     file = stack.enter_context(open(handle, "w", encoding="utf-8", newline=""))
                     commit = partial(_move, temporary, real)
                 _copy(pieces, file)

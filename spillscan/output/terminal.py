@@ -102,7 +102,7 @@ def say(lines: Iterable[str]) -> None:
         print(printable(line))
 
 
-def hung(lines: Iterable[str], style: Style, indent: int | None = None) -> Iterator[str]:
+def wrapped(lines: Iterable[str], style: Style, indent: int | None = None) -> Iterator[str]:
     """Lines, escaped and wrapped to the terminal's width.
 
     Continuation lines are indented by ``indent``, by default four more than the line itself. Words are not broken, so
@@ -119,7 +119,7 @@ def complain(text: str) -> None:
     """Print a line to standard error, wrapped between words on a terminal."""
     line = printable(f"spillscan: {text}", _LONGEST_COMPLAINT)
     width = columns(PLAIN_WIDTH) if sys.stderr.isatty() else len(line)
-    print(*hung([line], Style(width=width), indent=2), sep="\n", file=sys.stderr)
+    print(*wrapped([line], Style(width=width), indent=2), sep="\n", file=sys.stderr)
 
 
 def table(
@@ -146,7 +146,7 @@ def table(
         if alike:
             shared = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
-            yield from (paint(part, DIM, style) for part in hung([f"in all rows: {shared}"], style, indent=2))
+            yield from (paint(part, DIM, style) for part in wrapped([f"in all rows: {shared}"], style, indent=2))
     gone: dict[str, list[str]] = {}
     for column in spare:
         if _excess(grid, style, _READABLE_NAME[style.width <= 80]) > 0 and column in grid[0]:
@@ -165,14 +165,14 @@ def table(
     lines = iter(grid[1:])
     for cells, color in rows:
         if len(cells) < len(header):
-            yield from (paint(part, color, style) for part in hung(cells, style, indent=4))
+            yield from (paint(part, color, style) for part in wrapped(cells, style, indent=4))
         else:
             line = paint(_line(next(lines), widths, aligned), color, style)
             yield _ZERO.sub(rf"\1{DIM}0{END}", line) if style.color and not color else line
             if text := next(moved):
-                yield from hung([f"  {below}  {text}"], style)
+                yield from wrapped([f"  {below}  {text}"], style)
     if gone:
-        yield from (paint(part, DIM, style) for part in hung([f"hidden columns: {', '.join(gone)}"], style))
+        yield from (paint(part, DIM, style) for part in wrapped([f"hidden columns: {', '.join(gone)}"], style))
 
 
 _ZERO = re.compile(r"(  )0(?=  |$)")

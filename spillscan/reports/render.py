@@ -104,7 +104,7 @@ def sources_of(shown: Iterable[Pressure], root: str) -> dict[str, list[str]]:
     if not os.path.isdir(root):
         raise UsageError(f"--source-root: {root} is not a folder", "pass the folder of the sources")
     top = os.path.realpath(root)
-    tree = Tree(root=top.replace(os.sep, "/"), holds=_is_file_below(top))
+    tree = Tree(root=top.replace(os.sep, "/"), has_file=_is_file_below(top))
     lines: dict[str, list[str]] = {}
     for name in {name for pressure in shown for name in files_of(pressure)}:
         path = os.path.realpath(os.path.join(top, tree.relative(name)))
@@ -134,7 +134,7 @@ def tree_here() -> Tree:
     return Tree(
         root=root.replace(os.sep, "/"),
         folder="" if folder == os.curdir else folder.replace(os.sep, "/"),
-        holds=_is_file_below(root),
+        has_file=_is_file_below(root),
         definitions=Definitions(partial(_sources_below, root), partial(_source, root)) if roots else Definitions(),
         web=web,
         run=run,

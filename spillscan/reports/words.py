@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from spillscan.judging.places import (
     Place,
-    heaviest,
+    costliest,
     place_in_input,
     place_of,
     source_place,
@@ -121,7 +121,7 @@ def lines_of(finding: Finding, report: Report) -> str:
     """``gemm.cu:50 (inlined: math.cuh:9) 62%, gemm.cu:58 20%``; empty without lines."""
     from spillscan.reading.machine.spillmap import TOP, share_text
 
-    places = [replace(place, path=basename(place.path)) for place in heaviest(finding, report.tree)[:TOP]]
+    places = [replace(place, path=basename(place.path)) for place in costliest(finding, report.tree)[:TOP]]
     return printable(", ".join(f"{place.text} {share_text(place.share or 0)}" for place in places), LONGEST_MESSAGE)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spillscan.advice.causes import causes, holdings
+from spillscan.advice.causes import causes, live_groups
 from spillscan.judging.places import Tree
 from spillscan.model import Kernel, LaunchBounds
 from spillscan.model.code import Maker, SassStats, WarpRole
@@ -66,12 +66,12 @@ def code(made: list[Made], depth: int, inlined: bool) -> Pressure:
     ],
 )
 def test_groups(made: list[Made], expected: list[tuple[str, int, int, tuple[str, ...]]], why: str) -> None:
-    found = holdings(code(made, 0, inlined=False), NO_TRAFFIC, Tree())
+    found = live_groups(code(made, 0, inlined=False), NO_TRAFFIC, Tree())
     assert [each[:4] for each in found] == expected, why
 
 
 def test_inlined_code_is_named_by_its_call() -> None:
-    (found,) = holdings(code([("IMAD", 1, line, 0) for line in range(4)], 0, inlined=True), NO_TRAFFIC, Tree())
+    (found,) = live_groups(code([("IMAD", 1, line, 0) for line in range(4)], 0, inlined=True), NO_TRAFFIC, Tree())
     assert (found.kind, found.registers, found.fewer, found.lines) == ("inlined", 4, 4, ("k.cu:90",))
     assert (
         found.cause

@@ -8,7 +8,7 @@ from spillscan.judging.places import Tree, placed
 from spillscan.model.local import SourceLine
 
 HELD = {"src/k.cu", "src/k.h"}
-TREE = Tree(root="/app", holds=HELD.__contains__)
+TREE = Tree(root="/app", has_file=HELD.__contains__)
 
 
 def line(*calls: tuple[str, int]) -> SourceLine:

@@ -151,7 +151,7 @@ class Oracle:
         print(f"WRONG: {text}", flush=True)
 
 
-def heaviest(kernel: Kernel) -> list[tuple[str, int]]:
+def costliest(kernel: Kernel) -> list[tuple[str, int]]:
     """The lines that are named, the heaviest first."""
     assert kernel.sass
     return [(each.place.file, each.place.line) for each in culprits(kernel.sass.local)]
@@ -170,7 +170,7 @@ def lines(oracle: Oracle, seed: int) -> None:
         said(tool(release, "ptxas"), "-lineinfo", f"-maxrregcount={cap}", f"-arch={arch}", module, "-o", cubin)
         reading = weighed(said(tool("sass-13.5", "nvdisasm"), "-c", "-gi", cubin))
         for kernel in scan(str(cubin)).kernels:
-            named = heaviest(kernel) if kernel.role == "entry" and kernel.sass else []
+            named = costliest(kernel) if kernel.role == "entry" and kernel.sass else []
             weights = reading.get(kernel.key.symbol, Counter())
             if not named and not weights:
                 continue

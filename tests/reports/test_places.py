@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from spillscan.judging.places import Place, heaviest, log_path, place_of, placed, source_of
+from spillscan.judging.places import Place, costliest, log_path, place_of, placed, source_of
 from spillscan.judging.rules import check, finding
 from spillscan.judging.rules.spills import SPILL
 from spillscan.model import Advisory, Finding, Kernel, Origin
@@ -170,7 +170,7 @@ def test_the_costliest_line_is_named_with_its_inlined_line(form: str) -> None:
     for each in check(report.build, POLICY).findings:
         (original,) = (kernel for kernel in kernels if kernel.key == each.kernel.key)
         expected = weighed(original, "array" if each.rule == "local-array" else "spill")
-        places = heaviest(each, tree)
+        places = costliest(each, tree)
         assert [(place.path, place.line) for place in places[:1]] == [expected.most_common(1)[0][0]]
         assert place_of(each, tree) == places[0]
         assert {(place.path, place.line): round(place.share or 0, 6) for place in places} == {

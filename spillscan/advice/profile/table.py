@@ -7,7 +7,7 @@ from typing import Any
 
 from spillscan.advice.profile.launches import METRICS
 from spillscan.advice.profile.matching import Matched
-from spillscan.output.terminal import RED, Row, Style, fold, hung, table
+from spillscan.output.terminal import RED, Row, Style, fold, table, wrapped
 
 _HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "spill inst", "time")
 _NOTE = "n: identical launches (worst shown); spill inst: spills as a share of executed instructions, not of time"
@@ -30,7 +30,7 @@ def text(launches: Sequence[Matched], style: Style) -> Iterator[str]:
     shown = list(groups.values())[: style.rows]
     yield from table(_HEADER, [_row(group) for group in shown], style, ("kernel",), _HEADER[1:3] + _HEADER[4:7])
     yield from fold(len(groups) - len(shown), style)
-    yield from hung([_NOTE], style)
+    yield from wrapped([_NOTE], style)
 
 
 def _row(group: Sequence[Matched]) -> Row:

@@ -17,7 +17,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from spillscan.history.audit.find import Selection, find
-from spillscan.history.audit.messages import Batch, FileOutcome, Item, State, dealt
+from spillscan.history.audit.messages import Batch, FileOutcome, Item, State, batched
 from spillscan.model import Issue, Origin
 from spillscan.output.errors import UndecidedError
 from spillscan.output.nouns import count, listed, size
@@ -116,7 +116,7 @@ def _batches(plan: Plan, root: str, items: Mapping[str, Sequence[Item]], workers
         Batch(run=run, root=root, label=label, begun=begun, meta=plan.meta, items=part)
         for at, (label, some) in enumerate(items.items())
         for begun in ((now + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),)
-        for part in dealt(some, workers)
+        for part in batched(some, workers)
     ]
 
 

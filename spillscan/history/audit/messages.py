@@ -73,7 +73,7 @@ class FileOutcome:
     """Number of these kernels that spill."""
 
 
-def dealt(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
+def batched(items: Sequence[Item], workers: int) -> Iterator[tuple[Item, ...]]:
     """Deal all ``items`` into batches; equal input gives equal batches.
 
     Items that are read together form one batch each. Of the rest, large files come first and alone, small ones

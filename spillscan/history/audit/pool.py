@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from typing import Protocol
 
 from spillscan.history.audit.messages import Batch, FileOutcome
-from spillscan.history.audit.worker import carry_out
+from spillscan.history.audit.worker import run_batch
 from spillscan.output.errors import InputError, SpillscanError
 from spillscan.reading import workers
 
@@ -116,7 +116,7 @@ def outcomes(pool: Pool, batches: Sequence[Batch]) -> Iterator[FileOutcome]:
             while going or (left and not unfinished):
                 while left and not unfinished and len(going) < size:
                     batch = left.pop(0)
-                    going[executor.submit(carry_out, batch)] = batch
+                    going[executor.submit(run_batch, batch)] = batch
                 for done in wait(going, return_when=FIRST_COMPLETED).done:
                     batch = going.pop(done)
                     if (outcome := _outcome(pool, done)) is None:
@@ -144,7 +144,7 @@ def _outcome(pool: Pool, done: Future[list[FileOutcome]]) -> list[FileOutcome] |
 def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:
     """Outcomes of a batch that runs as the only one in its process; if the process dies too, of its halves."""
     with pool.executor(1) as executor:
-        outcome = _outcome(pool, executor.submit(carry_out, batch))
+        outcome = _outcome(pool, executor.submit(run_batch, batch))
     middle = len(batch.items) // 2
     if outcome is not None:
         yield from outcome
@@ -155,4 +155,4 @@ def _alone(pool: Pool, batch: Batch, deaths: int = 0) -> Iterator[FileOutcome]:
         yield from _alone(pool, batch, deaths + 1)
     else:
         reason = f"{batch.items[0].uri} cannot be read: each process that read it died (out of memory?)"
-        yield from carry_out(replace(batch, refused=reason))
+        yield from run_batch(replace(batch, refused=reason))

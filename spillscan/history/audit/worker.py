@@ -50,7 +50,7 @@ class Readable(NamedTuple):
     """Size and modification time."""
 
 
-def carry_out(batch: Batch) -> list[FileOutcome]:
+def run_batch(batch: Batch) -> list[FileOutcome]:
     """Run a batch; returns the outcome of each item once it is in the dataset.
 
     Raises :class:`~spillscan.SpillscanError` if the dataset cannot be written.

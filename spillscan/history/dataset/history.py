@@ -341,7 +341,7 @@ class _Past:
         new = [at for at in sorted(names.keys() - self._paired) if 0 <= at < len(self._filled) - 1]
         self._paired.update(new)
         asked = {(self._label(at), self._label(at + 1)): at for at in new}
-        for both, pairs in links.found(self._dataset, list(asked)):
+        for both, pairs in links.links_of(self._dataset, list(asked)):
             at = asked[both]
             self._links.update(((at, link.before), link) for link in pairs)
             self._back.update(((at, link.after), link) for link in pairs)

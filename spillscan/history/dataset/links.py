@@ -62,7 +62,7 @@ _ALONE = f"""SELECT DISTINCT label FROM (SELECT label, min(label) OVER same = ma
     FROM kernels WINDOW same AS (PARTITION BY {KEY_HASH})) WHERE alone"""
 
 
-def found(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
+def links_of(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[Neighbours, tuple[Link, ...]]]:
     """Links between each pair of builds; keeps at most two builds in memory."""
     for both in wanted:
         if len(dataset.ask(_ALONE, (), both).rows) < 2:

@@ -205,7 +205,7 @@ class Dataset:
     ) -> pyarrow.Table:
         """Result of an internal query as an Arrow table; the query may also use ``tables``."""
         with sql.unread():
-            sql.hold(self.connection, tables or {})
+            sql.register(self.connection, tables or {})
             return self.connection.sql(question, params=list(words)).to_arrow_table()
 
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[BuildSummary]:

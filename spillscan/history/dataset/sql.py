@@ -98,7 +98,7 @@ def connect(
     connection.execute(f"SET max_temp_directory_size = '{_SPILLED}'")
     if driver is not None:
         connection.register_filesystem(driver)
-    hold(connection, tables)
+    register(connection, tables)
     with unread():
         for statement in statements:
             connection.execute(statement)
@@ -113,7 +113,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def hold(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pyarrow.Table | Rows]) -> None:
+def register(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pyarrow.Table | Rows]) -> None:
     """Make ``tables`` available to queries by name."""
     for name, table in tables.items():
         if not isinstance(table, Rows):
@@ -132,7 +132,7 @@ def ask(
 ) -> Answer:
     """Result of an internal query."""
     with unread():
-        hold(connection, tables or {})
+        register(connection, tables or {})
         cursor = connection.execute(question, list(words))
         return Answer(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
@@ -145,7 +145,7 @@ def stream(
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of an internal query, fetched in pieces. Run no other query meanwhile."""
     with unread():
-        hold(connection, tables or {})
+        register(connection, tables or {})
         cursor = connection.execute(question, list(words))
         while rows := cursor.fetchmany(_AT_ONCE):
             yield from rows

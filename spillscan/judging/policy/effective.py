@@ -40,7 +40,7 @@ class Acceptance(AcceptEntry, frozen=True, kw_only=True):
     origin: str
     """Place of the entry: file and line, or option."""
 
-    def holds(self, today: date) -> bool:
+    def is_valid(self, today: date) -> bool:
         """Whether it has not expired."""
         return self.until is None or self.until >= today
 
@@ -216,7 +216,7 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _accepting(self) -> list[Acceptance]:
-        return [each for each in self.accept if each.holds(self.today)]
+        return [each for each in self.accept if each.is_valid(self.today)]
 
     def _reason(self, item: Finding | Gap) -> str | None:
         """Reason of the entry that accepts ``item`` today."""

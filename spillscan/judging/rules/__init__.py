@@ -191,7 +191,7 @@ def because(kernel: Kernel, otherwise: str) -> str:
 # ---- checking -----------------------------------------------------------------------------------------------------
 
 
-class Demands(Protocol):
+class TermsSource(Protocol):
     """Source of the terms of kernels: a policy."""
 
     def terms_of(self, kernel: Kernel) -> Terms:
@@ -232,13 +232,13 @@ def _measures() -> Mapping[str, Measure]:
     return {each.rule.id: each.measure for each in checks() if each.measure is not None}
 
 
-def check(build: Build, policy: Demands) -> Outcome:
+def check(build: Build, policy: TermsSource) -> Outcome:
     """Check each kernel of ``build`` against its terms."""
     findings, undecided, terms = _check_all(build.kernels, "build", policy)
     return Outcome(findings=tuple(_distinct(_worst_first(findings))), undecided=undecided, terms=terms)
 
 
-def check_changes(changes: Sequence[Change], policy: Demands) -> Outcome:
+def check_changes(changes: Sequence[Change], policy: TermsSource) -> Outcome:
     """Check each change against the terms of its kernel; findings of equal severity are in the order of ``changes``.
 
     Findings about removed kernels refer to the record of the older build.
@@ -249,7 +249,7 @@ def check_changes(changes: Sequence[Change], policy: Demands) -> Outcome:
 
 
 def _check_all(
-    subjects: Sequence[Kernel] | Sequence[Change], scope: Scope, policy: Demands
+    subjects: Sequence[Kernel] | Sequence[Change], scope: Scope, policy: TermsSource
 ) -> tuple[list[Finding], tuple[Undecided, ...], tuple[Terms, ...]]:
     """Findings, undecided rules in the order of the checks, and distinct terms; equal subjects are checked once."""
     # Keeps the terms, and so their ids.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from spillscan.advice.causes import at_lines, holdings
+from spillscan.advice.causes import at_lines, live_groups
 from spillscan.advice.families import Advice, facts
 from spillscan.advice.fixes import fixes
 from spillscan.advice.ranking import why_here
@@ -149,7 +149,7 @@ def _code(report: Report, kernels: Sequence[Kernel], first: Sequence[int]) -> di
         if first_fix is not None:
             made["relief"] = f"{first_fix.kind}: {first_fix.text}"
             if "code" in made and kernel.sass is not None:
-                groups = holdings(pressure, kernel.sass.local, report.tree)
+                groups = live_groups(pressure, kernel.sass.local, report.tree)
                 made["advice"] = {printable(line): advice for line, advice in at_lines(groups).items()}
     return code
 

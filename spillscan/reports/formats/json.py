@@ -259,10 +259,10 @@ def _named(kernel: Kernel | None) -> dict[str, str | None]:
 
 
 def _finding(finding: Finding, tree: Tree) -> FindingJson:
-    from spillscan.judging.places import heaviest, place_of
+    from spillscan.judging.places import costliest, place_of
     from spillscan.reading.machine.spillmap import TOP
 
-    places = heaviest(finding, tree)[:TOP] or [place_of(finding, tree)]
+    places = costliest(finding, tree)[:TOP] or [place_of(finding, tree)]
     shown = tuple(copied(PlaceJson, place, inlined=place.inner or None) for place in places)
     return copied(FindingJson, finding, **_named(finding.kernel), places=shown)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from spillscan.judging.compare.metrics import totals
-from spillscan.judging.places import BY_NAME, heaviest, source_place
+from spillscan.judging.places import BY_NAME, costliest, source_place
 from spillscan.judging.rule_docs import address
 from spillscan.model import Build, Finding, Kernel, at_least
 from spillscan.output.markdown import Row, code, fold, linked, table, within, words
@@ -253,7 +253,7 @@ def _fix(step: NextStep) -> str:
 def _where(report: Report, finding: Finding) -> str:
     """Costliest lines of spills and arrays with their shares, else the line of the source or log."""
     cells = []
-    for place in heaviest(finding, report.tree)[:TOP] or filter(None, [source_place(finding, report.tree)]):
+    for place in costliest(finding, report.tree)[:TOP] or filter(None, [source_place(finding, report.tree)]):
         inlined = f" (inlined: {code(place.inner)})" if place.inner else BY_NAME if place.by_name else ""
         share = "" if place.share is None else f" {share_text(place.share)}"
         cells.append(linked(code(str(place)), report.tree.link(place)) + inlined + share)

@@ -9,7 +9,7 @@ from spillscan.model import Build
 from spillscan.model.symbols import natural
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import Style, hung
+from spillscan.output.terminal import Style, wrapped
 from spillscan.reports import listing, words
 from spillscan.reports.report import ALL_KINDS, Report
 
@@ -40,7 +40,7 @@ def _scan(report: Report, style: Style) -> Iterator[str]:
     kernels = kernel_table(report, style.rows)
     yield from kernels.text(style)
     yield ""
-    yield from hung(_below(report, kernel_rows(kernels.rows)), style, indent=2)
+    yield from wrapped(_below(report, kernel_rows(kernels.rows)), style, indent=2)
 
 
 def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
@@ -58,11 +58,11 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     if any(one.mark == "~" for one in known):
         yield "~ at the block size of its launch bounds"
     local = (one.local_memory for one in summaries if one.local_memory)
-    heaviest = max(local, key=lambda each: each.total_bytes or 0, default=None)
-    if heaviest is not None and heaviest.matters:
+    costliest = max(local, key=lambda each: each.total_bytes or 0, default=None)
+    if costliest is not None and costliest.matters:
         from spillscan.occupancy.text import footprint_line
 
-        yield footprint_line(heaviest)
+        yield footprint_line(costliest)
     yield from words.not_checked_lines(report)
 
 
@@ -80,7 +80,7 @@ def _check(report: Report, style: Style) -> Iterator[str]:
     yield f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {head}" if report.gaps else head
     yield from words.baseline_line(report)
     yield from report.details.accept
-    yield from hung(words.not_checked_lines(report), style, indent=2)
+    yield from wrapped(words.not_checked_lines(report), style, indent=2)
 
 
 def _portable_lines(build: Build) -> Iterator[str]:

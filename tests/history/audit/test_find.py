@@ -11,7 +11,7 @@ import pytest
 from spillscan.builds.pieces import code_of
 from spillscan.builds.record import Output
 from spillscan.history.audit.find import Selection, find
-from spillscan.history.audit.messages import MOST_BYTES, MOST_FILES, Item, dealt
+from spillscan.history.audit.messages import MOST_BYTES, MOST_FILES, Item, batched
 from spillscan.history.audit.stores import shown
 from spillscan.output.errors import InputError, UsageError
 from tests.builds.made import run_file
@@ -136,7 +136,7 @@ def test_passwords_are_not_kept() -> None:
 
 def test_batches_hold_each_file_once_large_ones_first() -> None:
     items = [Item(uri=f"{n}", path=f"/{n}", size_bytes=size) for n, size in enumerate([5, MOST_BYTES * 9, 7, 0] * 90)]
-    parts = list(dealt(items, 2))
+    parts = list(batched(items, 2))
     assert sorted(item.uri for part in parts for item in part) == sorted(item.uri for item in items)
     assert [len(part) for part in parts[:90]] == [1] * 90
     assert len(parts) < 110
@@ -169,4 +169,4 @@ def test_a_run_file_is_read_with_its_outputs(tmp_path: Path, monkeypatch: pytest
 )
 def test_how_many_files_a_batch_holds(sizes: list[int], workers: int, parts: list[int]) -> None:
     items = [Item(uri=f"{n:03}", path=f"/{n}", size_bytes=size) for n, size in enumerate(sizes)]
-    assert [len(part) for part in dealt(items, workers)] == parts
+    assert [len(part) for part in batched(items, workers)] == parts
