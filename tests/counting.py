@@ -55,7 +55,7 @@ def steps(work: Callable[[], object]) -> int:
 def costs_its_size(seconds: Callable[[int], float], size: int) -> bool:
     """Whether four times the input takes at most ten times as long, and a tenth of a second besides: what goes over it
     again and again takes sixteen times."""
-    for _ in range(3):  # others run beside it
+    for _ in range(3):  # others run at the same time
         fourfold = seconds(4 * size)
         if fourfold <= 0.1 or fourfold <= 10 * seconds(size) + 0.1:
             return True

@@ -34,7 +34,7 @@ from tests.reaching import INLINE
 
 ROOT = Path(__file__).resolve().parent.parent
 _OWN = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")
-"""What begins so in the environment changes the interpreter or the libraries, not the command."""
+"""Prefixes of environment variables that change the interpreter or the libraries, not the command."""
 _DEMO = tuple(str(ROOT / "fixtures" / "demo" / name) for name in ("base.log", "head.log"))
 _FIRST = (
     ("explain", "devices"),
@@ -42,7 +42,7 @@ _FIRST = (
     ("check", _DEMO[1]),
     ("diff", *_DEMO, "-f", "text", "-f", f"html:{os.devnull}"),
 )
-"""What fills the caches of what commands have in common."""
+"""Calls that fill caches shared by commands."""
 
 
 def suits(environment: Mapping[str, str] | None) -> bool:

@@ -108,9 +108,9 @@ class Mutant(NamedTuple):
     """From the top of the checkout."""
     line: int
     number: int
-    """Which of the module's possible changes it is."""
+    """Index among the module's possible changes."""
     change: str
-    """What it does, in words: ``Lt to LtE``."""
+    """Change in words: ``Lt to LtE``."""
     text: str
     """The line as it is."""
 

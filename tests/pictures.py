@@ -18,7 +18,7 @@ from tests.reading.binary.support import stored
 FOLDER = ROOT / "docs" / "pictures"
 COMMAND = ("spillscan", "scan", "fixtures/demo/head.log")
 SHOWN = FOLDER / "page.txt"
-"""What can be read on the picture of the page."""
+"""Readable text in the picture of the page."""
 _THEMES = {
     "light": ("#ffffff", "#15181c", {"31": "#b0291c", "33": "#8a5200", "32": "#00695a"}),
     "dark": ("#121519", "#e9ebee", {"31": "#ff8f7d", "33": "#f2b659", "32": "#5fcab6"}),

@@ -28,7 +28,7 @@ from spillscan.reports import formats
 from spillscan.reports.report import Kind, Report
 
 POLICY = Policy((from_options({"max_registers": "128"}),))
-"""What :func:`report_of` judges by."""
+"""Policy of :func:`report_of`."""
 
 
 def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90", **more: Any) -> Kernel:
@@ -162,7 +162,7 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str | None]] = []
         self.comments: list[str] = []
         self.text: list[str] = []
-        """Text outside of code: where GitHub looks for mentions, references and addresses."""
+        """Text outside of code, in which GitHub finds mentions, references and addresses."""
         self.code: list[str] = []
         self._open: list[str] = []
         page = MarkdownIt("gfm-like", {"html": True})
@@ -223,7 +223,7 @@ class Document(HTMLParser):
         self.policy = ""
         self.text: list[str] = []
         self.raw: dict[str, str] = {}
-        """What ``style`` and ``script`` hold; the script with data by its id."""
+        """Contents of ``style`` and ``script``; the script with data by its id."""
         self._raw = ""
         self.feed(html)
         self.close()

@@ -24,7 +24,7 @@ from tests import forked
 from tests.conftest import ROOT
 
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
-"""How GitHub's runner calls a shell that a job names."""
+"""Command by which GitHub's runner calls a shell that a job names."""
 _FILES = ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 
 PYTHON = """#!/bin/sh
@@ -61,9 +61,9 @@ class Done(NamedTuple):
     said: str
     """Standard output and error."""
     outputs: dict[str, str]
-    """What it handed to later steps."""
+    """Outputs for later steps."""
     installs: tuple[str, ...] = ()
-    """What it would have installed, command by command."""
+    """Install commands that were recorded."""
 
 
 class Runner:
@@ -76,9 +76,9 @@ class Runner:
         self._keep = keep
         """Descriptors that programs get."""
         self.paths: list[str] = []
-        """What steps have put on the path."""
+        """Folders that steps have put on the path."""
         self.summary = ""
-        """What they have written of the job."""
+        """Job summary that they have written."""
 
     def step(
         self, name: str, text: str, shell: Sequence[str] = BASH, environment: Mapping[str, str] | None = None

@@ -11,7 +11,7 @@ from tests.messages import PLACEHOLDER, Message, messages
 MOST = 200
 """Characters of fixed text: two lines."""
 NAMES = re.compile(r"CMake|CUDA|Nsight|SQL|PTX|SM\b|NUL|GPU|HEAD|SOURCE_DATE_EPOCH|KERNEL|OLD|INPUT|[A-Z]+[_=.]|__|# ")
-"""What begins with a capital because it is called so, or is a comment of a file that is written."""
+"""Texts that begin with a capital: names, or comments of a written file."""
 OWN = re.compile(
     r"\b(told|grave|somebody|foreman|knots?|rooms?|house|stands?|(?<!there )is no (?!longer)|wanted"
     r"|leave .{1,40} away|for ever|twice as)\b"

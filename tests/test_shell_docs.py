@@ -29,7 +29,7 @@ ELSEWHERE = {
     "dask scheduler ": "tests/history/audit/test_cluster.py",
     "tests/oracle/h200/build.sh ": "tests/oracle/h200/build.sh",
 }
-"""How a block begins that is run by something else: it needs the network, other machines, or a GPU."""
+"""Beginnings of blocks that run elsewhere: they need the network, other machines, or a GPU."""
 
 NVCC = """import pathlib, shutil, sys
 words, folder = sys.argv[1:], pathlib.Path("{folder}")

@@ -27,7 +27,7 @@ BASE = "ec3be3b"
 """Revision that the bars refer to; it is named nowhere else."""
 WORK = ROOT / ".venv" / "bench"
 LIBRARY = "nvidia-curand==10.4.0.35"
-"""Wheel on PyPI whose library holds code of twelve archs."""
+"""Wheel on PyPI whose library has code for twelve archs."""
 BAR = 1.1
 _NAMESPACE = re.compile(r"(?<=_ZN)(?:5lib_(\d)|6lib_(\d\d))")
 

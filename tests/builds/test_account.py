@@ -21,7 +21,7 @@ from spillscan.cli import main
 HERE = Path(__file__).parent
 ROWS = yaml.safe_load((HERE / "calls.yaml").read_text(encoding="utf-8"))
 FIGURE = "ptxas info    : Used 8 registers"
-"""What the compiler reports."""
+"""Report of the compiler."""
 
 
 @pytest.fixture

@@ -62,12 +62,12 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     status: int
     """Exit status of the gate."""
     says: str
-    """What the gate prints, an expression."""
+    """Expression for the gate's output."""
     suite: str = field(name="in", default="oracle")
     needs: str = ""
     """Programs, and modules of Python (``python:torch``)."""
     run: str = ""
-    """What ``run`` prints."""
+    """Output of ``run``."""
     before: str = ""
     """Commands before the build, outside of ``run``."""
     then: str = ""
@@ -75,7 +75,7 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     again: str = ""
     """A second build under ``run``."""
     never: str = field(name="not", default="cool .sm_80.: (?:error|spills)")
-    """What the gate must not print."""
+    """Expression that the gate's output must not match."""
     options: str = ""
     """Options of ``run``."""
     gate: str = "spillscan-build.json"

@@ -154,7 +154,7 @@ def test_check_never_passes_unknown_values(tmp_path: Path) -> None:
     # a log cut off in a kernel
     whole = CLEAN.read_bytes()
     assert run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Used")]).returncode == 2
-    # a log cut off inside a line, between the figures of two kernels
+    # a log cut inside a line, between the values of two kernels
     cut = run("check", "-", stdin=whole[: whole.rindex(b"ptxas info    : Compiling entry") + 40])
     assert cut.returncode == 2
     assert b"ends inside a line" in cut.stdout

@@ -81,7 +81,7 @@ COMPLETED = (
     ("spillscan diff a.log fixtures/demo/hea", "fixtures/demo/head.log"),
     ("spillscan explain spill-i", "spill-in-loop"),
 )
-"""What is typed, and what stands there when Tab was pressed."""
+"""Typed text, and the line after Tab."""
 
 
 def test_fish_completes() -> None:

@@ -25,7 +25,7 @@ HEAD = FIXTURES / "demo" / "head.log"
 EFFECTS = FIXTURES / "effects" / "base.log"
 OFFERED = re.compile(r"`(spillscan [^`]+)`")
 CHOSEN = {"RULE": "spill", "GAP": "torn-line", "COMMAND": "check", "BUILD": "'build log.txt'"}
-"""What the reader puts in the place of a word."""
+"""Replacement of a placeholder by the reader."""
 NAMES = ("spillscan run", "spillscan profile --launches")
 """Commands that are only named: they begin what is the user's own, or read a profile."""
 

@@ -55,7 +55,7 @@ KNOWN = yaml.safe_load((HERE / "known.yaml").read_text(encoding="utf-8"))
 EVERY = sized(20, 1)
 """One case of so many is run."""
 _SHELL = re.compile(r"[;&|<>*?'\"]|\$(?!S )")
-"""What only a shell understands."""
+"""Signs that only a shell understands."""
 
 
 def _attacks() -> list[str]:

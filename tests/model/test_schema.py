@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 
 SCHEMA = ROOT / "spillscan" / "model" / "schema" / "build.schema.json"
 KINDS = ("kernels", "changes", "rows")
-"""What a report of each kind has, and no other."""
+"""Members that only reports of this kind have."""
 
 
 def schema() -> dict[str, Any]:

@@ -72,7 +72,7 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 SIZES = sized((5_000, 10_000, 20_000), (14_500, 29_000, 58_000))
 LEAST_S = 0.02
-"""Below it the clock and the machine say more than the code."""
+"""Minimum seconds to measure; below it, noise of clock and machine dominates."""
 
 
 def seconds(reader: Callable[[str], object], name: str) -> float:

@@ -55,7 +55,7 @@ RENAMED = 101
 UNTOLD = "of device functions"
 """cuobjdump -res-usage prints 0 registers and no stack of linked device functions; -elf prints both."""
 NUMBERED = re.compile(r"__\d+$")
-"""What cuobjdump appends to the name of a function where a cubin holds several of one name."""
+"""Suffix that cuobjdump adds to the name of a function if a cubin has several of one name."""
 
 Key = tuple[str, str]
 """Arch and symbol."""
@@ -210,7 +210,7 @@ def code(
             continue
         where = (path.name, arch, item.symbol)
         symbol = item.symbol if (arch, item.symbol) in left else NUMBERED.sub("", item.symbol)
-        mine = left.get((arch, symbol))  # of a bare cubin of sm_100f it says sm_100
+        mine = left.get((arch, symbol))  # for a bare cubin of sm_100f it prints sm_100
         reported.equal("function", where, bool(mine), True)
         if not mine:
             continue

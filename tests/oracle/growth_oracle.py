@@ -34,7 +34,7 @@ LEAST_SECONDS = 0.2
 """What takes less at the largest size is measured at twice the sizes: noise is of hundredths."""
 MOST_BYTES = 4_000_000
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
-"""As ``malloc.h`` numbers them."""
+"""Numbers of ``malloc.h``."""
 USUAL_LOOP_S = 0.6
 """Of ten million additions in a loop: bars in seconds are for a machine of this pace."""
 MOST_SECONDS_PER_MB = 1.0

@@ -24,7 +24,7 @@ from tests.oracle.toolchain import FIXTURES, tool
 
 SOURCES = 24
 RDC = 4
-"""How many of the sources are compiled with -rdc too."""
+"""Number of sources that are also compiled with -rdc."""
 
 SOURCE = """\
 #include "pressure.cuh"

@@ -21,7 +21,7 @@ from spillscan.occupancy.model import CACHING, PREFERENCES, Configuration
 from tests.oracle.toolchain import default_cache, download
 
 NO_LIMIT = 2**31 - 1
-"""The header's figure for a resource that does not limit: ``INT_MAX``."""
+"""The header's value for a resource that does not limit: ``INT_MAX``."""
 NOT_SET = -1
 """No carve-out preference, or not opted in."""
 

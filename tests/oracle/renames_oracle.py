@@ -192,7 +192,7 @@ def reported(base: list[Kernel], head: list[Kernel], truth: Truth) -> Counter[st
             continue
         correct = right is not None and _facts(given) == _facts(right)
         if right is not None and not correct and _metrics(given) == _metrics(each) == _metrics(right):
-            counts["untold"] += 1  # nothing differs, so nothing is said
+            counts["untold"] += 1  # nothing differs, so nothing is reported
             continue
         counts[f"{'sure' if sure else 'open'} {'right' if correct else 'wrong'}"] += renamed or not correct
     return counts

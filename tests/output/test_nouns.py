@@ -40,7 +40,7 @@ _NOUNS = re.compile(
     r" (?:(?:more|other|earlier|spill|device) )*(?:kernels|functions|families|files|findings|builds|places|slots"
     r"|lines|rows|units|sources|modules|stores|loads|issues|notes|errors|entries|copies|steps|archs|points|instructions|changes)\b"
 )
-"""What may be one, or over a thousand."""
+"""Numbers that may be one, or over a thousand."""
 
 
 def _by_hand(text: str) -> Iterator[tuple[int, str]]:

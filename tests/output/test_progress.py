@@ -129,7 +129,7 @@ def test_a_terminal_is_left_clean(term: str) -> None:
         while data := os.read(master, 4096):
             stream.feed(data)
     except OSError:
-        pass  # Linux says so where the other side is closed
+        pass  # Linux reports this if the other side is closed
     finally:
         os.close(master)
     assert not any("reading" in line for line in screen.display)

@@ -15,7 +15,7 @@ import lz4.frame
 from spillscan.reading.inputs.codecs import zstd
 
 Pack = Callable[[bytes, str], bytes]
-"""What a file of these bytes and this name becomes."""
+"""Packed file, made of these bytes and this name."""
 
 
 def zipped(data: bytes, name: str, **others: bytes) -> bytes:

@@ -63,20 +63,15 @@ TOGETHER = [" ".join(drawn(number, _OF_COMPILERS, 2 + number % 3)) for number in
 
 
 def summary(file: str) -> dict[str, Any]:
-    """Of each kernel its figures, in the order of the naive reading, and a digest of its whole record; issues; of a
-    binary what its bytes are, and which registers are live where. Called in the folder of the fixtures: places in
-    records begin there."""
+    """Values of each kernel, in the order of the naive reading, and a digest of its whole record; issues; for a binary
+    the kinds of its bytes, and live registers by instruction. Called in the folder of the fixtures, to which places in
+    records are relative."""
     build = scan(file.split(), live=True)
     found: dict[str, Any] = {
         "kernels": [_kernel(kernel) for kernel in build.kernels],
         "issues": [[issue.code, issue.severity, digest(text(issue_json(issue)))] for issue in build.issues],
         "other": digest(
-            repr(
-                [
-                    *(getattr(build, name) for name in build.__struct_fields__ if name not in ("kernels", "issues")),
-                    (),  # stored digests were made with a field that is gone: drop this when all are written anew
-                ]
-            )
+            repr([getattr(build, name) for name in build.__struct_fields__ if name not in ("kernels", "issues")])
         ),
     }
     if file in TOGETHER:

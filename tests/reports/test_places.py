@@ -237,7 +237,9 @@ def test_copies_of_a_device_function_are_told_apart(name: str, release: str) -> 
     kernels = list(alone(with_callees(f"callees-{release}.cubin")))
     again = build_of(rendered("json", report_of("scan", kernels)).encode()).kernels
     assert [each.caller for each in again] == [each.caller for each in kernels]
-    loaded = [replace(each, usage=kernel("k", spills=8).usage) for each in again]  # so that figures do not tell them
+    loaded = [
+        replace(each, usage=kernel("k", spills=8).usage) for each in again
+    ]  # so that values do not tell them apart
     rows = [line for line in rendered(name, report_of("check", loaded)).splitlines() if "spills 8 B" in line]
     assert len(set(rows)) == len(rows) > 4
     assert [row for row in rows if "pressed" in row and "in calls_one" in row.replace("`", "") and "#" not in row]

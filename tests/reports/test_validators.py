@@ -90,7 +90,7 @@ def test_valid_and_within_limits_at_many(kind: Any) -> None:
         output = rendered(name, report)
         if name in LIMITS:
             LIMITS[name](output)
-        elif name != "html":  # it keeps names in pieces; csv and json hold each in full: there is no limit
+        elif name != "html":  # it stores names in pieces; csv and json have each in full: there is no limit
             assert long_names()[999 if kind in FINDS_NOTHING else -1] in output
         validate(name, output)
 

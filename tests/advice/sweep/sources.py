@@ -80,7 +80,7 @@ COMMANDS = {
     "other name": "-x cu -arch=sm_80 -c 'a b'",
     "quotes": """-DTEXT='"a b"' -I'in c' -Werror all-warnings -lineinfo -arch=sm_80 -c k.cu""",
 }
-"""Of a plain source."""
+"""Arguments of nvcc for a plain source, by the case that they test."""
 FILES = (
     ("other.cu", "__global__ void other(float* a) { *a = 1; }"),
     ("all.rsp", "-arch=sm_80 -maxrregcount=32 -c k.cu -o k.o"),

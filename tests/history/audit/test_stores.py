@@ -75,7 +75,7 @@ class FlakyServer(ThreadingHTTPServer):
         self.every = every
         self.failed = 0
         self.lost = ""
-        """What a path ends with that never comes."""
+        """Suffix of a path that is never delivered."""
         self.asked: list[str] = []
         """Objects whose bytes somebody wanted."""
         self._requests = itertools.count(1)

@@ -32,11 +32,11 @@ class Life:
     """One kernel from its first build to its last."""
 
     symbols: dict[int, str] = field(default_factory=dict)
-    """What it is called, by the build that has it; a build in between does not."""
+    """Its name per build that has it; builds in between lack it."""
     figures: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
     """Registers and spill bytes."""
     tile: str = ""
-    """What it was tuned for, of a candidate."""
+    """Configuration, for an autotuning config."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -72,7 +72,7 @@ class Past:
 
     builds: int
     empty: set[int]
-    """Builds that hold no kernel."""
+    """Builds without kernels."""
     lives: list[Life]
 
     def kernels(self, at: int) -> list[Kernel]:

@@ -117,7 +117,9 @@ def test_nothing_worse_passes(before: Any, after: Any) -> None:
     result = judged(of(after), written(of(before), policy=LIMITS), LIMITS)
     failing = {(each.kernel.key.symbol, each.kernel.key.arch, each.rule) for each in result.open}
     for key, ((stores, loads), registers) in after.items():
-        if key in before or not any(name == key[0] for name, _ in before):  # an unknown arch is that of a namesake
+        if key in before or not any(
+            name == key[0] for name, _ in before
+        ):  # an unknown arch is that of a same-named kernel
             (spilled, used) = before.get(key, ((0, 0), 0))
             assert ((*key, "spill") in failing) == (stores > spilled[0] or loads > spilled[1])
             assert ((*key, "registers") in failing) == (registers > max(used, 128))

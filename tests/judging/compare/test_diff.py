@@ -175,7 +175,7 @@ def test_a_base_that_does_not_tell_is_undecided(tmp_path: Path) -> None:
     result = run("diff", base, HEAD, "--fail-on", "error")
     assert result.returncode == 2
     assert b"does not report spills" in result.stdout + result.stderr
-    # where the head has none, there is no growth, whatever the base was
+    # a head without any has no growth, whatever the base was
     assert status(base, HEAD, "--fail-on", "error", "--kernel", "sums") == 0
     # registers known of neither side
     (tmp_path / "torn.log").write_text(read_text(TORN) + "\n")

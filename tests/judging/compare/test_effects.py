@@ -212,7 +212,7 @@ def test_the_unknown_is_neither_equal_nor_different(pair: tuple[Kernel, Kernel],
         assert not names & {name for name, _, _ in change.metrics}
         assert names <= {name for name, _, _ in change.unknown}
     errors = [finding for finding in regressions(found.changes) if finding.severity == "error"]
-    # What is not known and might be worse is undecided, unless something else is worse for sure.
+    # An unknown value that might be worse is undecided, unless another is certainly worse.
     spilled = (after.usage.spill_store_bytes, after.usage.spill_load_bytes)
     decided = "registers" not in names and (
         not names or (old and not any(new for name, new in zip(SPILLS, spilled, strict=True) if name in names))

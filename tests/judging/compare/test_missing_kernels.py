@@ -22,7 +22,7 @@ from tests.conftest import FIXTURES, read_log, read_text, run
 MAKE = FIXTURES / "build" / "make-13.0.log"
 """13 sources, each for sm_80 and sm_90a; the log names each object."""
 MIXED = FIXTURES / "build" / "make-j12-13.0.log"
-"""The same, with all compilers writing at once: no line says whose a kernel is."""
+"""The same log with interleaved compilers: no line tells the unit of a kernel."""
 
 
 def without(build: Build, gone: Callable[[Kernel], bool]) -> Build:

@@ -127,7 +127,7 @@ def test_roles_that_did_not_fit_before_are_no_regression() -> None:
     ("before", "after", "undecided"),
     [
         (kernel((40,)), kernel(None), True),
-        (kernel((40,)), kernel(None, advisories=(IGNORED,)), False),  # the log says it
+        (kernel((40,)), kernel(None, advisories=(IGNORED,)), False),  # the log reports it
         (kernel((40,)), kernel(()), False),
         (kernel((), opcodes=0), kernel(None), False),
         (kernel(None), kernel(None), False),

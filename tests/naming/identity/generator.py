@@ -72,7 +72,7 @@ class Case:
     truth: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """(symbol before, arch) -> symbols after, any of which is right."""
     kinds: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What was done to (symbol before, arch)."""
+    """Change of (symbol before, arch)."""
 
     def builds(self) -> tuple[Build, Build]:
         """Both builds, as arguments of :func:`spillscan.diff`."""

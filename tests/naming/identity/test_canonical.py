@@ -66,7 +66,7 @@ PAIRS = {
 
 KEPT = (
     "_Z3fooILi9EEvPf",
-    "_ZN3fooIiE9_internalEv",  # behind an E a length, not a lambda's number
+    "_ZN3fooIiE9_internalEv",  # after an E a length, not a lambda's number
     "_ZN6common10UlongThingEv",
     "_Z10UlvE3_nameiPi",
     "_ZN4mine15CUB_2_is_a_nameEv",
@@ -156,7 +156,7 @@ SPELLINGS = {
     "abi": ("__4", "__5"),
     "number": ("", "12"),
 }
-"""What differs between two builds; ``<hash>`` and the like stand for it in generated names."""
+"""Parts that differ between two builds; ``<hash>`` and the like replace them in generated names."""
 
 
 def spelled(text: str, build: int) -> str:

@@ -72,7 +72,7 @@ def _same(chance: Random, name: str) -> Attack:
     head = logs.interleaved(chance, texts, size)
     status, said = gate({"base.log": base, "head.log": head}, "diff", "--fail-on", "policy")
     failures = [f"crash: {said}"] if crashed(said) else []
-    if status == 1 and size == "message":  # where messages are torn, kernels are missing, and others are new
+    if status == 1 and size == "message":  # torn messages lose kernels, and make others new
         failures.append("false regression")
     shown = _shown(base, head)
     return Attack(f"{name} by {size}", " + ".join(sample.name for sample in chosen), shown, failures)

@@ -39,7 +39,7 @@ _TIME = re.compile(_HEAD + r"Compile time = \d+\.\d+ ms$")
 _LINK_NAME = re.compile(r"(?:nvlink |@O@)?info    : Function properties for '(.+)':(?: \(target: \w+\))?$")
 _LINK_USED = re.compile(r"(?:nvlink |@O@)?info    : used \d+ registers, .*\d+ bytes lmem(?:, .*)?$")
 _MESSAGE = re.compile(rb"[^\n]*Function properties[^\n]*\n[^\n]*\n|[^\n]*\n|[^\n]+")
-"""What a compiler writes at once: properties and their stack line stay together."""
+"""Lines that a compiler writes at once: properties and their stack line stay together."""
 _REPORT = re.compile(r"(?<!-X)ptxas(?! -)|nvlink|info {4}:|registers|spill|stack frame|cmem\[")
 
 
@@ -54,7 +54,7 @@ class Sample:
     known: frozenset[str]
     """The same without their ends."""
     reading: Reading
-    """What the reader makes of it."""
+    """Result of the reader."""
 
 
 def read(data: bytes) -> Reading:
@@ -359,10 +359,10 @@ _DAMAGES: Mapping[str, tuple[Callable[[Random], int], _Damage]] = {
 
 
 DAMAGES_OF_ONE: Mapping[str, _Damage] = {name: damage for name, (count, damage) in _DAMAGES.items() if count is _one}
-"""Those of one log alone."""
+"""Kinds of damage of one log alone."""
 
 _OF_LINES = ("lost lines", "doubled lines", "swapped lines", "gaps", "damaged lines", "two builds")
-"""One damage may leave no trace beside another that does."""
+"""One damage may leave no trace next to another that does."""
 
 
 # ---- judgement -----------------------------------------------------------------------------------------------------

@@ -35,10 +35,10 @@ class Sample:
 
     name: str
     form: str
-    """``binary``, or the format of a dump."""
+    """``binary``, or the format of the disassembly."""
     data: bytes
     found: tuple[SassFunction | FunctionUsage, ...]
-    """What the reader makes of it."""
+    """Result of the reader."""
 
 
 def read(form: str, data: bytes) -> tuple[list[SassFunction | FunctionUsage], list[Issue]]:
@@ -82,7 +82,7 @@ _INSTRUCTION = re.compile(
 )
 _CODE = re.compile(r"\s+(?:/\*[0-9a-f]{4,}\*/|/\* 0x)")
 _COLUMNS = re.compile(r" // [|+]")
-"""Where `nvdisasm -plr` draws the live registers."""
+"""Columns in which `nvdisasm -plr` draws the live registers."""
 _FUNCTION = re.compile(r"\t\tFunction : (.+)$")
 _END = re.compile(r"\t\t\.{4,}$")
 _SECTION = re.compile(r"[ \t]+\.section[ \t]+\.text\.")

@@ -60,9 +60,9 @@ def test_binary_and_log_agree(release: str) -> None:
         assert usage is not None
         assert function.role == record.role
         assert function.arch == record.key.arch
-        own_frame = function.symbol == "_Z9recursivePKfi"  # ptxas counts more than the code takes: not known
+        own_frame = function.symbol == "_Z9recursivePKfi"  # ptxas counts more than the code takes: unknown
         assert usage.stack_bytes == (None if own_frame else record.usage.stack_bytes)
-        if record.usage.cumulative_stack_bytes is not None:  # a log says it where it is not 0
+        if record.usage.cumulative_stack_bytes is not None:  # a log has it unless it is 0
             assert usage.cumulative_stack_bytes == record.usage.cumulative_stack_bytes
         assert function.stats.instructions == sum(count for _, count in function.stats.opcodes) > 0
         judged = function.stats.spills(function.role)

@@ -138,7 +138,7 @@ def test_windows_files(executable: bool) -> None:
 def test_a_source_is_named_if_the_fat_binary_names_it() -> None:
     entry = fat_section()
     name = b"src/gemm.cu\0".ljust(16, b"\0")
-    # one entry whose header is 16 bytes longer, to hold the name
+    # one entry whose header is 16 bytes longer, for the name
     size = struct.unpack_from("<Q", entry, 16 + 8)[0]
     head = bytearray(entry[16 : 16 + 64])
     struct.pack_into("<I", head, 4, 80)

@@ -26,7 +26,7 @@ LISTINGS = {
     **{path.name.replace("-gi-", "-").removesuffix(".sass.zst"): path for path in FIXTURES.glob("sass/inlined-*gi-*")},
     "lines-sm_80-13.5": FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass",
 }
-"""What nvdisasm -gi prints, by the name of the cubin."""
+"""Output of nvdisasm -gi, by the name of the cubin."""
 
 _SECTION = re.compile(r"//-+ \.text\.(\S+)")
 _PLACE = re.compile(r'\t//## File "(.*?)", line (\d+)')
@@ -188,7 +188,7 @@ def test_opcodes_that_break_off_are_damage(program: bytes) -> None:
     [
         ((0, 1, 2), (None, "1", "2")),
         ((0, 1, 1), (None, "1", "1")),
-        ((0, 2, 1), (None, None, None)),  # itself: one was left out before it, so that the next is not known, too
+        ((0, 2, 1), (None, None, None)),  # itself: one was left out before it, so the next is unknown, too
         ((0, 1, 4, 1), (None, "1", None, None)),
         ((1, 1), (None, None)),
     ],

@@ -52,7 +52,7 @@ def linked(symbols: list[Symbol], pointers: list[int], moved: dict[int, int] | N
 ONE: list[Symbol] = [("one.cu", FILE, 0xFFF1, 0), ("w", OBJECT, 2, 0)]
 TWO: list[Symbol] = [*ONE, ("two.cu", FILE, 0xFFF1, 0), ("w", OBJECT, 2, 24)]
 BEGIN = 64
-"""Where the fat binaries stand in the file."""
+"""Offsets of the fat binaries in the file."""
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ BEGIN = 64
         (TWO, [FATBIN + 64, FATBIN], {BEGIN + 64: "one.cu", BEGIN: "two.cu"}),
         (TWO, [FATBIN], {BEGIN: "one.cu"}),  # the second wrapper is not whole
         ([TWO[0], TWO[2], TWO[3]], [0, FATBIN], {BEGIN: "two.cu"}),  # the nearest before it
-        ([ONE[1], ONE[0]], [FATBIN], {}),  # none stands before it
+        ([ONE[1], ONE[0]], [FATBIN], {}),  # none precedes it
         ([ONE[0], ("w", FUNCTION, 2, 0)], [FATBIN], {}),
         ([ONE[0], ("w", OBJECT, 1, 0)], [FATBIN], {}),  # of another section
         ([("link.stub", FILE, 0xFFF1, 0), ONE[1]], [FATBIN], {}),

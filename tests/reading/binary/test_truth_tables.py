@@ -47,7 +47,7 @@ class Case(NamedTuple):
     flags: int = 0
     """Likewise: barriers from bit 20 on."""
     registers: int | None = None
-    """As attributes say of its symbol, as the next two."""
+    """By attributes of its symbol, like the next two."""
     frame: int | None = None
     stack: int | None = None
     shared: tuple[int, int] | None = None

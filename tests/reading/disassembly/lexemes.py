@@ -19,7 +19,7 @@ class Parsed:
     symbol: str
     opcodes: Counter[str] = field(default_factory=Counter)
     local: list[tuple[int, bool, int, tuple[str, ...]]] = field(default_factory=list)
-    """(address, store, bytes, what stands in the brackets) of each access to local memory."""
+    """(address, store, bytes, text in the brackets) of each access to local memory."""
 
 
 def parse(text: str) -> list[Parsed]:

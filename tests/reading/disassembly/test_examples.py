@@ -45,5 +45,5 @@ def test_an_example_is_parsed_by_its_rule(name: str, rule: str) -> None:
     examples = rules(name)[rule]
     assert examples, f"no line shows what {rule} reads"
     line = grammar.line(rule, name)
-    found = line.search if rule == "address" else line.match  # an address stands somewhere in the operands
+    found = line.search if rule == "address" else line.match  # an address is among the operands
     assert any(found(form) for example in examples for form in forms(example)), examples

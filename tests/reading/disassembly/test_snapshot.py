@@ -30,7 +30,7 @@ def _said(kernel: Kernel) -> int:
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
 def test_round_trip(path: Path) -> None:
-    # The validator is slow: the records that have the most to say stand for the others.
+    # The validator is slow: the largest records represent the others.
     kernels = sorted(scan(path).kernels, key=_said, reverse=True)
     for index, kernel in enumerate(kernels[:6]):
         assert kernel.sass is not None

@@ -86,7 +86,7 @@ def test_a_packed_log_that_is_cut_off_is_an_error_or_a_gap(name: str, tmp_path: 
     path.write_bytes(whole[: len(whole) // 2])
     (tmp_path / "whole.log").write_bytes(BASE.read_bytes())
     assert any("kernels" in issue.hidden for issue in scan(tmp_path).issues)
-    if name == "a.tar":  # the log in it is whole; what stood behind it is not known
+    if name == "a.tar":  # the log in it is whole; the rest is unknown
         assert [issue.code for issue in scan(path).issues] == ["damaged"]
         return
     with pytest.raises(InputError, match=re.escape(str(path))):

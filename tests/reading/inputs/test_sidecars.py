@@ -27,7 +27,7 @@ from tests.oracle import occupancy_header as header
 
 CACHES = sorted(path.name.removesuffix(".tar.xz") for path in (FIXTURES / "caches").iterdir())
 LAUNCHED = [name for name in CACHES if name.startswith(("triton", "inductor", "warp", "cutile"))]
-"""What says how all its kernels are launched."""
+"""File with the launch of all its kernels."""
 TRITON = [name for name in CACHES if name.startswith("triton")]
 
 
@@ -145,7 +145,7 @@ def test_caches_without_launches_have_those_by_bounds(caches: dict[str, Path]) -
         "__main__::add~5986": (None, None, None, "≤"),
     }
     assert reported(caches["cute-4.8.1"]) == {"turn_tensorptrf32gmemo10241__0": ("required", 256, None, "≤")}
-    assert len(entries(caches["cute-4.8.1"])) == 2  # the dump, and the object of export_to_c
+    assert len(entries(caches["cute-4.8.1"])) == 2  # the disassembly, and the object of export_to_c
 
 
 def test_a_cubin_may_lack_the_last_byte_that_cupy_takes_and_no_more(caches: dict[str, Path], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from spillscan.reading.logs.steps import Steps, unprefixed
 from tests.conftest import FIXTURES, read_log, read_text, sized
 
 Dress = Callable[[bytes, int], bytes]
-"""What becomes of one line, without its end, by its number."""
+"""Transformation of one line, without its end, by its number."""
 
 
 def clean(text: bytes) -> bytes:
@@ -209,7 +209,7 @@ def test_a_sequence_that_the_end_cuts_is_one(sequence: bytes) -> None:
 
 
 def test_bytes_of_a_character_are_no_controls(log: str) -> None:
-    name = "\u06dbm\u075d\u2010"  # their bytes hold 0x9b, 0x9d, 0x90
+    name = "\u06dbm\u075d\u2010"  # their bytes contain 0x9b, 0x9d, 0x90
     kernel = read_log(log.replace("spill_predicates", f"{name}spills")).kernels[0]
     assert (kernel.key.symbol, kernel.usage) == (f"{name}spills", read_log(log).kernels[0].usage)
     text = f"\x1b[1m{name}\x1b[0m \u2018x\u2019\n".encode() + b"g\xe9nial \x93x\x94 \xff\n"

@@ -160,7 +160,7 @@ REMNANTS = (
     ),
     "ptxas x.ptx, line 15; warning : Instruction 'vote' without '.sync' is deprecated since PTX ISA version 6.0 and wi",
 )
-"""What is left of lines between which bytes are lost."""
+"""Remains of lines between which bytes are lost."""
 
 
 @pytest.mark.parametrize("line", REMNANTS)

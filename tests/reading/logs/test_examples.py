@@ -80,7 +80,7 @@ def cases() -> list[tuple[str, str, str, str]]:
 
 CASES = cases()
 WITHOUT_EXAMPLE = {"unknown", "performance_loss"}
-"""What no other rule describes: nobody has met such a line."""
+"""Rules for text that no other rule describes: such a line was never seen."""
 
 
 @pytest.mark.parametrize(("name", "start", "rule", "line"), CASES)

@@ -82,7 +82,7 @@ COLOURS = (
     *("", "\x1b[31m", "\x1b(B\x1b[m", "\x1b[38:2::200:0:0m", "\x1b7\x1b[2K\r"),
     *("\x1b]8;;file:///src/gemm.cu\x1b\\", "\x1b[0K\x1b[31;1m", "50%\r", "\x9b31m", "\x9d0;building\x07"),
 )
-"""What terminals hide: colours, character sets, titles, links, what is written over."""
+"""Text that terminals hide: colours, character sets, titles, links, overwritten text."""
 LINE_PREFIXES = [
     *dict.fromkeys(
         "".join(parts)
@@ -404,7 +404,7 @@ def test_host_code_hides_nothing_if_the_build_goes_on() -> None:
     assert codes(MAKE + host) == ["build-incomplete"]
     on = "make: Target 'engine' not remade because of errors.\n"
     assert codes(MAKE + host + on) == ["host-step-failed"]
-    # In a script nothing says that it went on, but what comes after.
+    # Only later lines of a script show that it went on.
     alone = host.partition("make:")[0]
     assert codes(MAKE + alone) == ["build-incomplete"]
     assert codes(alone + MAKE) == ["host-step-failed"]

@@ -41,7 +41,7 @@ def mutated(draw: st.DrawFn) -> str:
             case "move":
                 lines.insert(draw(st.integers(0, len(lines) - 1)), lines.pop(at))
             case "cut":
-                # At a blank, so that no number is cut in two: half a number is a figure of its own.
+                # At a blank, so that no number is cut in two: half a number is another value.
                 line = lines[at]
                 lines[at] = line[: line.find(" ", draw(st.integers(0, len(line))))] + "\n"
             case "join":

@@ -26,7 +26,7 @@ def expected_from_reference(file: str) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("file", [file for file in SEQUENTIAL if "/pip-" not in file])  # it knows no prefixes
 def test_equals_the_naive_reading(file: str) -> None:
-    # nvlink's figures replace ptxas's only when inputs are joined; a reader's own records are the compiler's.
+    # nvlink's values replace ptxas's only when inputs are joined; a reader's own records are the compiler's.
     ours = [record(kernel) for kernel in read_any(FIXTURES / file).kernels if kernel.role != "unknown"]
     expected = expected_from_reference(file)
     for mine, theirs in zip(ours, expected, strict=False):

@@ -163,7 +163,7 @@ CALLEES = {
         LINES_MISSING,
     ),
 }
-"""What kernels and their callees spill together."""
+"""Spills of kernels with their callees."""
 
 SUSPICIONS = {
     "foreign and misplaced: another function's properties stand before the registers line": (

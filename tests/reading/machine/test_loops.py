@@ -120,4 +120,4 @@ def test_against_the_plain_definition(function: tuple[list[Control], int, list[i
     controls, end, points = function
     found = depths([*controls, Control(end, None, False)], [], points)
     for mine, plain in zip(found, _plain(controls, end, points), strict=True):
-        assert mine == plain or plain is None  # code that nothing leads to is in no loop, or not judged
+        assert mine == plain or plain is None  # unreachable code is in no loop, or unknown

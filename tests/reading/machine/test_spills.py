@@ -72,7 +72,7 @@ STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0
             ],
             [*["unknown"] * 3, *["spill"] * 2, "array"],
         ),
-        # no refill at all, but the upper end of the frame may hold what only loops reload
+        # no refill, but the upper end of the frame may have values that only loops reload
         (
             [
                 "IADD3 R1, R1, -0x10, RZ",

@@ -151,7 +151,7 @@ def browse(chromium: Browser, spare: defaultdict[str, list[Tab]]) -> Iterator[Op
         tab.page.emulate_media(media="null", color_scheme=color_scheme, reduced_motion=reduced_motion)
         tab.page.goto(f"{path.as_uri()}{fragment}")
         if options.get("java_script_enabled", True):
-            tab.page.wait_for_selector("main .view", state="attached")  # what the page holds is unpacked after it loads
+            tab.page.wait_for_selector("main .view", state="attached")  # the page's data is unpacked after it loads
         return tab
 
     def is_file(url: str) -> bool:

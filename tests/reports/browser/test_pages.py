@@ -83,7 +83,7 @@ def test_the_overview_of_a_check_leads_with_its_findings(site: Site, browse: Ope
     families = {(each.rule, each.severity, report.names.base(each.kernel.named_by)) for each in report.findings}
     assert tab.page.locator("section:has(#findings) > .findings > li").count() == min(6, len(families))
     tab.page.locator("section:has(#findings) li summary").first.click()
-    tab.page.locator("section:has(#findings) details li").first.wait_for()  # drawn when the browser says it is open
+    tab.page.locator("section:has(#findings) details li").first.wait_for()  # drawn when the browser reports it as open
 
 
 def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -> None:
@@ -167,7 +167,7 @@ def test_sort_filter_and_permalink(site: Site, browse: Open) -> None:
     page.get_by_role("button", name="registers").click()
     assert page.locator("[role=columnheader][aria-sort=ascending]").count() == 1
     assert tab.texts(".rows .cell-registers")[0] == "10"
-    order = page.locator("#sort")  # which narrow screens show in the place of heads
+    order = page.locator("#sort")  # which narrow screens show instead of heads
     assert order.input_value() == "registers"
     page.get_by_label("Kernel", exact=True).fill("GEMM<*>")
     page.get_by_label("Arch").select_option("sm_80")
