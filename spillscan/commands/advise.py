@@ -112,8 +112,8 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
     silent = sum(kernel.spills is None for kernel in entries)
     unlaunched = sum(not spill_cost(kernel) and launches.launch_of(kernel) is None for kernel in entries)
     if using := other_local(entries):
-        first = dict.fromkeys(label_of(kernel, names) for kernel in using[:_NAMED])
-        shown = listed(first, len(using) - _NAMED)
+        first = [f"{names.of(each.named_by)} ({each.key.arch or 'arch unknown'})" for each in using[:_NAMED]]
+        shown = listed(dict.fromkeys(first), len(using) - _NAMED)
         yield f"local memory without spills (arrays, call frames): {shown}; see `spillscan show`"
     if silent:
         yield f"spills unknown for {silent:,} of {count(len(entries), 'kernel')}"
@@ -145,7 +145,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
             else:
                 yield from wrapped([lead + printable(text, _LONGEST)], style, indent=len(lead))
     yield from fold(more, style, " families")
-    yield from (["", *rest] if rest else [])
+    yield from wrapped(["", *rest] if rest else [], style, indent=2)
 
 
 def _markdown(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:

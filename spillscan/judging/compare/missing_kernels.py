@@ -158,9 +158,11 @@ class _Places:
         return self._below(kernel.origins[0].input) if kernel.origins else ""
 
     def unit(self, kernel: Kernel) -> str:
-        """Library or object of the kernel; empty if neither is named. The number of a copy is no name."""
-        library = library_of(kernel, self._below) if self._several else ""
-        return library or ("" if kernel.key.unit.startswith("#") else kernel.key.unit)
+        """Library or object of the kernel; empty if neither is named. The number of a copy is no name; an object in the
+        only library is named without it, whose own name may contain a version."""
+        library = library_of(kernel, self._below)
+        unit = library if library and self._several else kernel.key.unit.removeprefix(library).lstrip(":")
+        return "" if unit.startswith("#") else unit
 
     def of(self, kernel: Kernel) -> str:
         """Unit, else input."""

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
-from spillscan.model import Build, Gap, Kernel
+from spillscan.model import Build, Gap, Kernel, Origin
 from spillscan.model.serialize import build_of as build_of_json
 from spillscan.output.terminal import Style
 from spillscan.reading.pipeline import build_of, scan
 from spillscan.reports.formats import json as as_json
 from spillscan.reports.report import Report
 from tests.conftest import FIXTURES, read_log, read_text, run
+from tests.reporting import kernel as made
 
 MAKE = FIXTURES / "build" / "make-13.0.log"
 """13 sources, each for sm_80 and sm_90a; the log names each object."""
@@ -141,6 +142,18 @@ def test_a_binary_shows_deleted_kernels() -> None:
     head = without(base, lambda kernel: kernel.key.symbol in few)
     assert comparison(base, head).changes
     assert {gap.code for gap in gaps(base, head)} <= {"arch-missing"}
+
+
+def test_an_object_in_a_library_of_another_version_is_not_missing() -> None:
+    def library(version: int, *names: str) -> Build:
+        origins = (Origin(input="k.whl", format="binary"),)
+        units = {name: f"k.libs/libk.so.{version}:{name[0]}.o" for name in names}
+        return Build(kernels=tuple(made(name, unit=units[name], origins=origins) for name in names))
+
+    base, head = library(1, "a1", "a2", "b1", "b2"), library(2, "a3", "b3")
+    assert gaps(base, head) == []
+    (gap,) = gaps(base, without(head, lambda each: "b.o" in unit(each)))
+    assert (gap.code, gap.names) == ("unit-missing", ("b.o",))
 
 
 def test_allowed_removals(tmp_path: Path) -> None:
