@@ -126,8 +126,8 @@ def _callees(kernel: Kernel, kernels: Sequence[Kernel], names: Names) -> str:
     called = [each for each in spilling if each.caller == kernel.key.symbol]
     named = ", ".join(dict.fromkeys(label_of(each, names) for each in (called or spilling)[:_MOST_NEXT_STEPS]))
     if called:
-        return f"functions that it calls spill: {named}"
-    return "functions that it calls spill" + (f"; functions of its arch that spill: {named}" if named else "")
+        return f"the spills are in called functions: {named}"
+    return "the spills are in called functions" + (f"; spilling functions of this arch: {named}" if named else "")
 
 
 _OF_FRAMES = ("local-array", "stack")

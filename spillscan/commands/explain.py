@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "rule",
         nargs="?",
         metavar="RULE|GAP|devices|metrics",
-        help="name in brackets after a finding or a gap, `devices`, or `metrics`",
+        help="name in brackets after a finding or a gap; or the word `devices` or `metrics`",
     )
     parser.add_argument("device", nargs="?", help="with `devices`: only this device, such as sm_90, 9.0 or H100")
     _options.add_formats(parser, "text", "json")

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_selection(parser)
     _options.add_formats(parser, "text", "json", "csv", "markdown")
     _options.add_rows(parser, 10, "kernels to show", "kernels")
-    one = parser.add_argument_group("one configuration")
+    one = parser.add_argument_group("one configuration (with --threads and --registers)")
     one.description = "; ".join(f"--set {key}: {about}" for key, about in _KEYS.items())
     one.add_argument("--threads", metavar="N", help="threads per block")
     one.add_argument("--registers", metavar="N", help="registers per thread")

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         curves = [curve for unit in chosen for curve in sweep(unit, archs, settings, policy, wanted, workshop)]
     if not curves:
         named = listed(dict.fromkeys(seen[:_MOST_NAMED]), len(seen) - _MOST_NAMED)
-        raise InputError("no kernel to sweep", f"--kernel matches none of {named}" if seen else "no kernel is defined")
+        raise InputError("no kernel to sweep", f"--kernel matches none of {named}" if seen else "the source has none")
     Selection((), arguments.kernel, arguments.launch).refuse_unmatched([_kernel(curve) for curve in curves])
     if all(point.failure for curve in curves for point in curve.points):
         raise InputError(f"nothing could be compiled: {curves[0].as_is.failure}")

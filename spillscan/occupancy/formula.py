@@ -203,7 +203,7 @@ def _register_reason(configuration: Configuration) -> str:
         return f"{product} = {need:,} > {device.registers_per_block:,}"
     fit = device.registers_per_sm // partitions // warp * partitions
     return (
-        f"{configuration.warps_per_block} warps of {warp:,} registers: only {fit} fit in the {partitions} partitions"
+        f"{configuration.warps_per_block} warps of {warp:,} registers: only {fit} fit in {partitions} SM partitions"
         if fit < configuration.warps_per_block
         else f"{need:,} registers do not fit in the partitions available to a block"
     )

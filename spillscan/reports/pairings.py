@@ -87,7 +87,7 @@ def rules(changes: Sequence[Change]) -> Iterator[str]:
         (change.evidence.rule, change.evidence.explains) for change in changes if change.evidence.kind == "substitution"
     )
     if known:
-        shown = [f"{printable(rule, _WIDEST)} explains {number:,}" for (rule, number), _ in known.most_common(_RULES)]
+        shown = [f"{printable(rule, _WIDEST)} in {count(n, 'kernel')}" for (rule, n), _ in known.most_common(_RULES)]
         yield f"renames: {listed(shown, len(known) - _RULES)}"
 
 
@@ -99,12 +99,12 @@ def former(change: Change, names: Names) -> str:
 
 
 def renaming(change: Change, names: Names) -> str:
-    """The new name, the old one, and the evidence: ``fa3, was flash (flash → fa3 explains 15)``."""
+    """The new name, the old one, and the evidence: ``fa3, was flash (flash → fa3 in 15 kernels)``."""
     return f"{names.of(change.kernel.named_by)}, {former(change, names)} ({because(change)})"
 
 
 def because(change: Change) -> str:
-    """Evidence that a renamed kernel is the same: ``flash → fa3 explains 15``, ``stated``."""
+    """Evidence that a renamed kernel is the same: ``flash → fa3 in 15 kernels``, ``stated``."""
     evidence = change.evidence
     rule = printable(evidence.rule, _WIDEST)
-    return "stated" if evidence.kind == "stated" else f"{rule} explains {evidence.explains:,}"
+    return "stated" if evidence.kind == "stated" else f"{rule} in {count(evidence.explains, 'kernel')}"

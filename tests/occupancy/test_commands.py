@@ -80,7 +80,7 @@ def test_csv(capsys):
 def test_a_launch_that_does_not_fit_is_an_answer(capsys):
     status, out, _ = run(capsys, "occupancy", "H200", "--threads", "672", "--registers", "96")
     assert status == 0
-    assert "cannot launch: 21 warps of 3,072 registers: only 20 fit in the 4 partitions" in out
+    assert "cannot launch: 21 warps of 3,072 registers: only 20 fit in 4 SM partitions" in out
     assert "  registers: 96 → 80: 0 → 1 block\n" in out
     assert "at no cost" not in out
     assert "This launch fails." in out

@@ -184,7 +184,7 @@ class Summary:
                 yield f"  … {len(failed) - rows:,} more (--all shows them)"
         if len(self.kept_kernels) > 1 and (empty := self._empty()):
             shown = [printable(label, _LONGEST) for label in empty[:rows]]
-            yield f"no kernel was read of {count(len(empty), 'build')}: {listed(shown, len(empty) - len(shown))}"
+            yield f"no kernel was read from {count(len(empty), 'build')}: {listed(shown, len(empty) - len(shown))}"
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
             codes = ", ".join(f"{number:,} {code}" for code, number in sorted(kinds.items(), key=_most_first))
             yield f"{count(kinds.total(), 'gap')}: {codes}"
@@ -196,7 +196,7 @@ class Summary:
     def unseen(self) -> Iterator[Issue]:
         """Reasons why the audit may be incomplete: a build without kernels, or a file that was not read completely."""
         for label in self._empty():
-            named = f" of the build {printable(label, _LONGEST)}" if len(self.kept_kernels) > 1 else ""
+            named = f" from the build {printable(label, _LONGEST)}" if len(self.kept_kernels) > 1 else ""
             yield Issue(code="no-kernel", message=f"no kernel was read{named}", severity="error")
         for each in self.failed:
             origin = Origin(input=each.uri)

@@ -90,7 +90,7 @@ def connect(
     try:
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
-        raise UsageError(f"{memory!r} is not a memory size", "write 2GB") from error
+        raise UsageError(f"{memory!r} is not a memory size", "write a size such as 2GB") from error
     with suppress(duckdb.Error):  # notebooks without ipywidgets have no progress bar and refuse the setting
         connection.execute("SET enable_progress_bar = false")
     spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")

@@ -51,7 +51,7 @@ def _worse(change: Change, terms: Terms) -> Iterator[Violation]:
     elif more := _grown(change, terms):
         yield Violation(f"spills more: {', '.join(more)}")
     elif before.spills == (0, 0) and _without_sum(after, most):
-        yield Violation("spills now, an unknown number of bytes")
+        yield Violation("now spills an unknown number of bytes")
 
 
 def _grown(change: Change, terms: Terms) -> list[str]:
