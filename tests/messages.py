@@ -59,9 +59,9 @@ def _of_call(call: ast.Call, place: str, known: Known) -> Iterator[Message]:
         found = [keywords["message"]] if "message" in keywords else call.args[1:2]
         yield from (Message(place, "issue", text) for node in found for text in texts(node, known))
     elif "help" in keywords or name in _PRINTING:
-        said = chain(*(getattr(each, "elts", [each]) for each in (*call.args, keywords.get("help"))))
+        nodes = chain(*(getattr(each, "elts", [each]) for each in (*call.args, keywords.get("help"))))
         kind = _PRINTING.get(name, "help")
-        yield from (Message(place, kind, text) for node in said for text in texts(node, known) if " " in text)
+        yield from (Message(place, kind, text) for node in nodes for text in texts(node, known) if " " in text)
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> Known:

@@ -32,8 +32,8 @@ def terminal(theme: str) -> str:
     paper, ink, colors = _THEMES[theme]
     words = [sys.executable, "-m", *COMMAND]
     environment = {**os.environ, "COLUMNS": "100", "FORCE_COLOR": "1"}
-    said = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=True, text=True).stdout
-    lines = [f"$ {' '.join(COMMAND)}", *said.splitlines()]
+    output = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=True, text=True).stdout
+    lines = [f"$ {' '.join(COMMAND)}", *output.splitlines()]
     width = round(max(len(_SGR.sub("", line)) for line in lines) * _WIDE + 32)
     rows = [
         f'<text x="16" y="{28 + _HIGH * at}" xml:space="preserve">{_spans(line, colors)}</text>'

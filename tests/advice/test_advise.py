@@ -56,15 +56,15 @@ def test_no_path_is_broken_in_a_narrow_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that it can be copied."""
-    dump, said = tmp_path / "k.sass", []
+    dump, output = tmp_path / "k.sass", []
     place = "/opt/lib/site-packages/a-project/with-a-long-name/include"
     dump.write_text(read_text(FIXTURES / "sass" / "nvdisasm-gi-sm_80-13.5.sass").replace("/opt/project", place))
     for width in ("1000", "50"):
         monkeypatch.setenv("COLUMNS", width)
         assert main(["advise", str(dump), "--all"]) == 0
-        said.append(capsys.readouterr().out.split())
-    assert f"{place}/sass.cu:36" in said[0]
-    assert said[0] == said[1]
+        output.append(capsys.readouterr().out.split())
+    assert f"{place}/sass.cu:36" in output[0]
+    assert output[0] == output[1]
 
 
 def test_the_source_is_swept_if_its_compilation_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,8 +72,8 @@ def test_the_source_is_swept_if_its_compilation_is_known(tmp_path: Path, capsys:
     known = call(tmp_path, ["nvcc", "-c", "k.cu", "-o", "k.cubin"], sources=("k.cu",), wrote=("k.cubin",))
     run_file(tmp_path / RUN_FILE, known)
     assert main(["advise", str(tmp_path / "k.cubin"), "--top", "1"]) == 0
-    said = capsys.readouterr().out
-    assert f"spillscan sweep {tmp_path}/{RUN_FILE} --kernel array_and_spills --arch sm_80" in said
+    output = capsys.readouterr().out
+    assert f"spillscan sweep {tmp_path}/{RUN_FILE} --kernel array_and_spills --arch sm_80" in output
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_the_command_of_the_log_is_swept(
     log = line.format(k=source) + "\n" + (FIXTURES / "demo" / "head.log").read_text()
     (tmp_path / "build.log").write_text(log)
     assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
-    said = shlex.quote(shlex.join(shlex.split(command.format(k=source))))
-    wanted = f"spillscan sweep {said} --kernel" if command else "spillscan sweep"
+    output = shlex.quote(shlex.join(shlex.split(command.format(k=source))))
+    wanted = f"spillscan sweep {output} --kernel" if command else "spillscan sweep"
     assert (wanted in " ".join(capsys.readouterr().out.split())) is bool(command)
 
 
@@ -134,26 +134,26 @@ def test_recorded_runs_are_swept(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", str(FIXTURES / "demo" / "head.log"), "-f", "markdown"]) == 0
-    said = capsys.readouterr().out
-    assert "1. `model::gemm<8> (sm_80)`: 2 kernels, 100% of the spill cost" in said
-    assert "   - cause: `unknown`" in said
-    assert "limiter unknown for 10 of 12 kernels" in said
+    output = capsys.readouterr().out
+    assert "1. `model::gemm<8> (sm_80)`: 2 kernels, 100% of the spill cost" in output
+    assert "   - cause: `unknown`" in output
+    assert "limiter unknown for 10 of 12 kernels" in output
 
 
 def test_unknown_limiters_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     dump = str(FIXTURES / "sass" / "cuobjdump-sm_80-13.5.sass.zst")
     assert main(["advise", dump, "--kernel", "local_array", "--kernel", "plain"]) == 0
-    said = capsys.readouterr().out
-    assert "local memory without spills (arrays, call frames): local_array (sm_80)" in said
-    assert "nothing to fix; " in said
-    assert "limiter unknown" in said
+    output = capsys.readouterr().out
+    assert "local memory without spills (arrays, call frames): local_array (sm_80)" in output
+    assert "nothing to fix; " in output
+    assert "limiter unknown" in output
 
 
 def test_occupancy_prints_fixes_of_spills(capsys: pytest.CaptureFixture[str]) -> None:
     log = str(ROOT / "fixtures" / "demo" / "head.log")
     assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "try: __launch_bounds__(256, 3): 80 registers, 4 → 3 blocks/SM (not tried)" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "try: __launch_bounds__(256, 3): 80 registers, 4 → 3 blocks/SM (not tried)" in output
     assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {fix["kind"] for row in rows for fix in row["fixes"]} == {"try"}

@@ -75,8 +75,8 @@ def built(folder: Path, bounds: str, option: str, pragma: str = "", source: str 
     text = source.replace("PRAGMA", pragma) if source == SOURCE else source
     (folder / "k.cu").write_text(re.sub(rf"(?<=__global__ void ){name}\(", lambda _: head, text))
     command = ["nvcc", "-arch=sm_90", *option.split(), "-I", str(ROOT / "fixtures/sources"), "-c", "k.cu", "-o", "k.o"]
-    status, said = spillscan(folder, "run", "--", *command)
-    assert status == 0, said
+    status, output = spillscan(folder, "run", "--", *command)
+    assert status == 0, output
 
 
 def loop(folder: Path, bounds: str, option: str, launch: str, source: str = SOURCE, name: str = "k") -> int:
@@ -85,9 +85,9 @@ def loop(folder: Path, bounds: str, option: str, launch: str, source: str = SOUR
     built(folder, bounds, option, source=source, name=name)
     assert spillscan(folder, "baseline", "write", "spillscan-build.json", *launched)[0] == 0
     words = ["advise", "spillscan-build.json", "--kernel", name, "--try", "-f", "json", *launched]
-    status, said = spillscan(folder, *words)
-    assert status == 0, said
-    (family,) = json.loads(said.partition("\n}\n")[0] + "\n}")["first"]
+    status, output = spillscan(folder, *words)
+    assert status == 0, output
+    (family,) = json.loads(output.partition("\n}\n")[0] + "\n}")["first"]
     fixes: list[Any] = [each["text"] for each in family["fixes"] if each["kind"] == "fix"]
     for text in fixes:
         setting = text.partition(" in the kernel: ")[0] if text.startswith("asm") else text.partition(":")[0]
@@ -96,8 +96,8 @@ def loop(folder: Path, bounds: str, option: str, launch: str, source: str = SOUR
         else:
             built(folder, setting.partition(" in place")[0], option, source=source, name=name)
         check = ["check", "spillscan-build.json", "--baseline", "spillscan-baseline.jsonl", *launched]
-        status, said = spillscan(folder, *check)
-        assert status == 0, f"{text}\n{said}"
+        status, output = spillscan(folder, *check)
+        assert status == 0, f"{text}\n{output}"
     return len(fixes)
 
 
@@ -120,5 +120,5 @@ def test_bounds_of_the_code_win_in_tries(tmp_path: Path) -> None:
     command = ["nvcc", "-arch=sm_90", "-Xptxas", "-v", "-c", "k.cu", "-o", "k.o"]
     printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
     (tmp_path / "build.log").write_text(f"{shlex.join(command)}\n{printed}")
-    status, said = spillscan(tmp_path, "advise", "build.log", "--launch", "*=512", "--try", "--config", "none")
-    assert (status, "fix     __launch_bounds__(64, " in said) == (0, True), said
+    status, output = spillscan(tmp_path, "advise", "build.log", "--launch", "*=512", "--try", "--config", "none")
+    assert (status, "fix     __launch_bounds__(64, " in output) == (0, True), output

@@ -173,9 +173,9 @@ def test_the_job_is_tried_in_a_clean_clone(project: Path) -> None:
     workflow = project / jobs.WORKFLOW
     workflow.write_text(workflow.read_text().replace("<IMAGE>", "cuda"))
     done = run("init", "--try", *SPEC, env=environment, cwd=project)
-    said = done.stdout.decode()
-    assert done.returncode == 0, said + done.stderr.decode()
-    assert said.count(": passes") == 2
+    output = done.stdout.decode()
+    assert done.returncode == 0, output + done.stderr.decode()
+    assert output.count(": passes") == 2
     subprocess.run(["git", "rm", "-q", "--cached", "a.cu"], check=True)
     git(project, "commit", "-qm", "two")
     done = run("init", "--try", *SPEC, env=environment, cwd=project)

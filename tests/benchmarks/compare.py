@@ -125,8 +125,10 @@ def cost(command: Path, row: Row) -> Cost:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     words = [sys.executable, "-ISc", LAUNCHER, str(command), *row.words]
     with tempfile.TemporaryDirectory() as folder:
-        said = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
-    status, cpu, peak = said.split()
+        output = subprocess.run(
+            words, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True
+        ).stdout
+    status, cpu, peak = output.split()
     if int(status) not in row.statuses:
         raise SystemExit(f"{command} {' '.join(row.words)}: exit status {status}")
     return Cost(float(cpu), float(peak))

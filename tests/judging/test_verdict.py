@@ -83,8 +83,8 @@ def test_undecided_kernels_are_named_by_family_in_every_outcome(arguments: tuple
     for form in ("text", "markdown", "github")[: 3 if status == 2 else 1]:
         result = run("check", log, "--set", "min_blocks_per_sm=2", "--launch", "gemm*=256", "-f", form, *arguments)
         assert result.returncode == status
-        said = result.stdout.decode().replace("`", "")
-        assert re.search(r"6 kernels \(\S*softmax: 4, \S*rotate: 2\): min_blocks_per_sm needs the block size", said)
+        output = result.stdout.decode().replace("`", "")
+        assert re.search(r"6 kernels \(\S*softmax: 4, \S*rotate: 2\): min_blocks_per_sm needs the block size", output)
 
 
 @pytest.mark.parametrize("what", ["spills", "registers", "stack", "shared", "code", "launch", "kernels"])

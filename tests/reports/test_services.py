@@ -52,10 +52,10 @@ def checkout(tmp_path: Path) -> Path:
 def test_links_of_a_comment(checkout: Path) -> None:
     own = os.environ | {"PYTHONPATH": str(ROOT), **GITHUB}
     done = run("check", "k.log", "-f", "markdown", cwd=checkout, env=own)
-    said = done.stdout.decode()
-    assert "[`k.cu:1`](https://github.com/o/r/blob/abc/k.cu#L1)" in said
-    assert "[`spill`](https://spillscan.readthedocs.io/en/latest/rules/#spill)" in said
-    assert "[this run](https://github.com/o/r/actions/runs/7)" in said
+    output = done.stdout.decode()
+    assert "[`k.cu:1`](https://github.com/o/r/blob/abc/k.cu#L1)" in output
+    assert "[`spill`](https://spillscan.readthedocs.io/en/latest/rules/#spill)" in output
+    assert "[this run](https://github.com/o/r/actions/runs/7)" in output
     shutil.copy(FIXTURES / "demo" / "head.log", checkout.parent / "elsewhere.log")
     done = run("check", "../elsewhere.log", "-f", "markdown", cwd=checkout, env=own)
     assert "blob/abc" not in done.stdout.decode(), "what the repository does not have has no link"

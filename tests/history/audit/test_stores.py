@@ -253,9 +253,9 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
         assert main(words) == 2
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
-    said = capsys.readouterr()
-    assert said.out == ""
-    (line,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
     assert line.startswith(("spillscan: cannot list s3://gone/logs: ", "spillscan: cannot read s3://gone/data: "))
     assert ("Could not connect" if keys else "Unable to locate credentials") in line
     assert line.endswith("; check its address and credentials")

@@ -44,7 +44,7 @@ def folder(repository: Path) -> Path:
 
 @pytest.mark.parametrize("why", SCENARIOS)
 def test_commands(why: str, folder: Path) -> None:
-    for command, status, said in SCENARIOS[why]:
+    for command, status, output in SCENARIOS[why]:
         word, _, rest = command.partition(" ")
         if word == "put":
             name, _, text = rest.partition(" ")
@@ -58,8 +58,8 @@ def test_commands(why: str, folder: Path) -> None:
         else:
             done = run(*command.split(), cwd=folder, env=ENVIRONMENT)
             printed = (done.stdout + done.stderr).decode()
-            wanted = (status, not said.startswith("!"))
-            assert (done.returncode, said.removeprefix("!") in printed) == wanted, f"{command}\n{printed}"
+            wanted = (status, not output.startswith("!"))
+            assert (done.returncode, output.removeprefix("!") in printed) == wanted, f"{command}\n{printed}"
             assert status != 2 or done.stderr.count(b"\n") == 1 or done.stdout, printed
 
 

@@ -106,9 +106,9 @@ def test_launches_of_a_change_count_for_its_new_kernels(repository: Path) -> Non
     policy.write_text(f"baseline: {NAME}\n")
     commit(repository)
     policy.write_text(f"baseline: {NAME}\n{LAUNCH}")
-    status, said = spillscan(repository, "check", log, "--baseline-from", "HEAD")
-    assert (status, said.count("[launch-fails")) == (1, 1)
-    assert [line for line in said.splitlines() if "[launch-fails" in line and "new (sm_80)" in line]
+    status, output = spillscan(repository, "check", log, "--baseline-from", "HEAD")
+    assert (status, output.count("[launch-fails")) == (1, 1)
+    assert [line for line in output.splitlines() if "[launch-fails" in line and "new (sm_80)" in line]
 
 
 @pytest.mark.parametrize("way", ["link", "folder", "submodule", "climbing", "absolute"])
@@ -126,10 +126,10 @@ def test_paths_out_of_the_repository_are_refused(way: str, repository: Path, tmp
     spillscan(inner, "baseline", "write", HEAD)
     commit(inner)
     commit(repository)
-    status, said = spillscan(repository, "check", HEAD, "--baseline", place, "--baseline-from", "HEAD")
+    status, output = spillscan(repository, "check", HEAD, "--baseline", place, "--baseline-from", "HEAD")
     words = {"link": "links to a file outside", "folder": "links to a file outside", "submodule": "submodule"}
-    assert (status, said.count("\n")) == (2, 1)
-    assert words.get(way, "is outside the repository") in said
+    assert (status, output.count("\n")) == (2, 1)
+    assert words.get(way, "is outside the repository") in output
 
 
 def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
     (repository / "y").write_text("y")
     commit(repository)
     git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", repository.as_uri(), str(clone))
-    status, said = spillscan(clone, "check", HEAD, "--baseline", NAME, "--baseline-from", "origin/main")
-    assert (status, "this clone is shallow: fetch more of the history first" in said) == (2, True)
+    status, output = spillscan(clone, "check", HEAD, "--baseline", NAME, "--baseline-from", "origin/main")
+    assert (status, "this clone is shallow: fetch more of the history first" in output) == (2, True)
     done = run(*call, cwd=repository, env=ENVIRONMENT | {"PATH": str(tmp_path)})
     assert done.stderr == b"spillscan: --baseline-from: cannot run git: No such file or directory\n"

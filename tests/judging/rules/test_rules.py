@@ -51,13 +51,13 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 def test_a_rule_without_its_limits_has_no_findings(log: str) -> None:
     limits = {limit.name: limit for each in rules.checks() for limit in each.rule.limits}
     bare = [each for each in rules.checks() if not any(limit.scope == "build" for limit in each.rule.limits)]
-    said = {}
+    results = {}
     for value in (None, 0):
         outcome = rules.check(scan(FIXTURES / log), Same(rules.Terms(limits=dict.fromkeys(limits, value))))
-        said[value] = {each.rule for each in outcome.findings} | {each.rule.id for each in outcome.undecided}
+        results[value] = {each.rule for each in outcome.findings} | {each.rule.id for each in outcome.undecided}
     free = {each.rule.id for each in bare}
-    assert said[None] <= free
-    assert said[0] - free, "with limits they do"
+    assert results[None] <= free
+    assert results[0] - free, "with limits they do"
 
 
 def test_every_rule_has_examples() -> None:

@@ -17,17 +17,17 @@ TABLE = [(rule, row) for rule, rows in table("builds").items() for row in rows]
 
 @pytest.mark.parametrize(("rule", "row"), TABLE, ids=[f"{rule}: {row['why']}" for rule, row in TABLE])
 def test_a_kernel(rule: str, row: dict[str, Any]) -> None:
-    said = {name: row.get(name) for name in ("why", "limits", "launch", "found", "undecided", "measure")}
-    subject = kernel({name: value for name, value in row.items() if name not in said})
-    launch = said["launch"] and msgspec.convert(said["launch"], Launch)
-    terms = Terms(limits=said["limits"] or {}, launch=launch)
+    expected = {name: row.get(name) for name in ("why", "limits", "launch", "found", "undecided", "measure")}
+    subject = kernel({name: value for name, value in row.items() if name not in expected})
+    launch = expected["launch"] and msgspec.convert(expected["launch"], Launch)
+    terms = Terms(limits=expected["limits"] or {}, launch=launch)
     judgement = rules.check(Build(kernels=(subject,)), Same(terms))
     found = [[each.severity, each.message] for each in judgement.findings if each.rule == rule]
-    assert found == ([] if said["found"] is None else [said["found"]])
+    assert found == ([] if expected["found"] is None else [expected["found"]])
     undecided = [each.reason for each in judgement.undecided if each.rule.id == rule]
-    assert undecided == ([] if said["undecided"] is None else [said["undecided"]])
+    assert undecided == ([] if expected["undecided"] is None else [expected["undecided"]])
     measure = rules.measure(rule, subject, terms)
-    assert (None if measure is None else dict(measure)) == said["measure"]
+    assert (None if measure is None else dict(measure)) == expected["measure"]
 
 
 @pytest.mark.parametrize("level", ["error", "warning", "note", "off"])

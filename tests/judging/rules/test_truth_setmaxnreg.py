@@ -76,17 +76,17 @@ def at(threads: int | None) -> Terms:
 def test_roles_fit_into_their_block(
     roles: Roles, own: int | None, threads: int | None, asked_and_held: tuple[int, int] | None
 ) -> None:
-    said = list(rules._waiting(kernel(roles, own), at(threads)))
+    violations = list(rules._waiting(kernel(roles, own), at(threads)))
     by_bounds = list(rules._waiting(kernel(roles, own, bounds=threads), at(None)))
-    assert said == by_bounds
-    assert list(rules._waiting(kernel(roles, own, bounds=64), at(threads))) == said or threads is None
+    assert violations == by_bounds
+    assert list(rules._waiting(kernel(roles, own, bounds=64), at(threads))) == violations or threads is None
     measure = rules._registers_missing(kernel(roles, own), at(threads))
     if asked_and_held is None or threads is None:
-        assert said == []
+        assert violations == []
         assert measure == {"missing": 0}
     else:
         asked, held = asked_and_held
-        ((message, _),) = said
+        ((message, _),) = violations
         assert message.startswith(f"deadlocks: setmaxnreg requests {asked} registers per thread")
         assert f"over {threads // 128} warpgroups; its block has {held}" in message
         assert measure == {"missing": asked - held}

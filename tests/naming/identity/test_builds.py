@@ -113,8 +113,8 @@ def test_a_template_renamed_and_changed_is_compared(tmp_path: Path) -> None:
     ] * 2
     result = run("diff", demo / "base.log", tmp_path / "head.log", "--fail-on", "policy")
     assert result.returncode == 1
-    said = " ".join(result.stdout.decode().split())
-    assert "renamed was model::gemm<8>" in said
+    output = " ".join(result.stdout.decode().split())
+    assert "renamed was model::gemm<8>" in output
 
 
 @each_release

@@ -67,11 +67,11 @@ def test_the_maker_of_a_cubin_is_reported() -> None:
 
 
 def test_show_tells_lines_and_maker() -> None:
-    said = run("show", "shallow", FOLDER / "inlined-sm_80-13.5.cubin.zst").stdout.decode()
-    assert "written by ptxas 13.5.37 -maxrregcount 32 -lineinfo" in said
-    assert "inlined.cuh:22, inlined at inlined.cu:7" in said
+    output = run("show", "shallow", FOLDER / "inlined-sm_80-13.5.cubin.zst").stdout.decode()
+    assert "compiled by ptxas 13.5.37 -maxrregcount 32 -lineinfo" in output
+    assert "inlined.cuh:22, inlined at inlined.cu:7" in output
 
 
 def test_findings_have_the_place_of_the_source() -> None:
-    said = run("check", FOLDER / "inlined-sm_80-13.5.cubin.zst", "-f", "github").stdout.decode()
-    assert "inlined.cu,line=28,title=shallow (sm_80) [spill-in-loop]" in said
+    output = run("check", FOLDER / "inlined-sm_80-13.5.cubin.zst", "-f", "github").stdout.decode()
+    assert "inlined.cu,line=28,title=shallow (sm_80) [spill-in-loop]" in output

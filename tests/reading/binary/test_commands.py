@@ -61,8 +61,8 @@ def test_a_snapshot_keeps_launch_bounds(tmp_path: Path) -> None:
 
 
 def test_launch_bounds_are_the_launch(tmp_path: Path) -> None:
-    said = run("occupancy", put(tmp_path, "bounds-13.5.cubin")).stdout.decode()
-    assert "block size from its launch bounds" in " ".join(said.split())
+    output = run("occupancy", put(tmp_path, "bounds-13.5.cubin")).stdout.decode()
+    assert "block size from its launch bounds" in " ".join(output.split())
 
 
 def test_check_finds_spills(tmp_path: Path) -> None:

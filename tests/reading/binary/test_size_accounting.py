@@ -207,9 +207,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert rows[0] == "arch,kind,stored_bytes,bytes"
     assert sum(int(row.split(",")[-2]) for row in rows[1:]) == len(LIBRARY)
     assert cli.main(["size", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert f"{len(LIBRARY):,}" in said
-    assert "100.0%" in said
+    output = capsys.readouterr().out
+    assert f"{len(LIBRARY):,}" in output
+    assert "100.0%" in output
 
 
 def test_growth_is_the_difference_of_two_trees() -> None:

@@ -55,16 +55,16 @@ def test_a_triton_kernel_has_the_launch_of_its_metadata(name: str, caches: dict[
     for kernel in kernels:
         assert kernel.sass is not None
         assert kernel.sass.origin is not None
-        said = files[Path(kernel.sass.origin.input).with_suffix(".json")]
+        metadata = files[Path(kernel.sass.origin.input).with_suffix(".json")]
         launch = settled(kernel, None)
         assert launch is kernel.launch is not None
         assert (launch.threads_per_block, launch.dynamic_shared_bytes, launch.source) == (
-            32 * said["num_warps"],
-            said["shared"],
+            32 * metadata["num_warps"],
+            metadata["shared"],
             "sidecar",
         )
-        assert kernel.key.symbol == said["name"]
-        assert dict(kernel.configuration)["num_stages"] == str(said["num_stages"])
+        assert kernel.key.symbol == metadata["name"]
+        assert dict(kernel.configuration)["num_stages"] == str(metadata["num_stages"])
     tiles = {(kernel.key.symbol, *dict(kernel.configuration).values()) for kernel in kernels}
     assert tiles == {
         ("mm", "32×64×32", "4", "2"),
@@ -77,15 +77,15 @@ def test_a_triton_kernel_has_the_launch_of_its_metadata(name: str, caches: dict[
 
 def test_inductor_configs_have_the_launches_of_their_metadata(caches: dict[str, Path]) -> None:
     cache = caches["inductor-2.15.0"]
-    said = {path.parent.name: json.loads(path.read_text()) for path in cache.rglob("*.json")}
+    metadata = {path.parent.name: json.loads(path.read_text()) for path in cache.rglob("*.json")}
     kernels = entries(cache)
-    assert len(kernels) == len(said) == 11
+    assert len(kernels) == len(metadata) == 11
     assert {kernel.key.symbol for kernel in kernels} >= {"triton_red_fused_1", "triton_per_fused_2"}
     for kernel in kernels:
         assert kernel.sass is not None
         assert kernel.sass.origin is not None
         assert kernel.launch is not None
-        one = said[Path(kernel.sass.origin.input).parent.name]
+        one = metadata[Path(kernel.sass.origin.input).parent.name]
         found = (kernel.key.symbol, kernel.launch.threads_per_block, kernel.launch.dynamic_shared_bytes)
         assert found == (one["name"], 32 * one["num_warps"], one["shared"])
     names = Names([kernel.named_by for kernel in kernels])
@@ -98,13 +98,13 @@ def test_a_warp_kernel_is_launched_with_the_blocks_of_its_source_and_the_memory_
     caches: dict[str, Path],
 ) -> None:
     (meta,) = caches["warp-1.19.0"].rglob("*.meta")
-    said = json.loads(meta.read_text())
+    metadata = json.loads(meta.read_text())
     launches = {kernel.key.symbol: kernel.launch for kernel in entries(caches["warp-1.19.0"])}
-    assert {f"{symbol}_smem_bytes" for symbol in launches} <= set(said)
+    assert {f"{symbol}_smem_bytes" for symbol in launches} <= set(metadata)
     assert len(launches) >= 3
     for symbol, launch in launches.items():
         assert launch is not None
-        assert (launch.threads_per_block, launch.dynamic_shared_bytes) == (256, said[f"{symbol}_smem_bytes"])
+        assert (launch.threads_per_block, launch.dynamic_shared_bytes) == (256, metadata[f"{symbol}_smem_bytes"])
     assert {launch.dynamic_shared_bytes for launch in launches.values() if launch} >= {0, 16384}
 
 
@@ -210,8 +210,8 @@ def test_configs_are_named_and_selected_by_their_parameters(caches: dict[str, Pa
 
 
 def test_the_policy_wins_with_override(caches: dict[str, Path]) -> None:
-    said = run("occupancy", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
-    found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(said)}
+    metadata = run("occupancy", caches[TRITON[0]], "-f", "json", "--all", "--launch", "mm=32,1024,override").stdout
+    found = {(each["symbol"], each["threads_per_block"], each["launch_source"]) for each in json.loads(metadata)}
     assert found == {("mm", 32, "override"), ("softmax", 256, "sidecar"), ("add", 128, "sidecar")}
 
 

@@ -87,9 +87,9 @@ def test_a_log_that_ends_before_a_compile_time(log: str) -> None:
 def test_a_report_in_one_line_is_not_called_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "paste.txt").write_text(BLOCK.replace("\n", " ") + "\n")
     assert main(["check", str(tmp_path / "paste.txt")]) == 2
-    said = capsys.readouterr().err
-    assert "incomplete line" in said
-    assert "no ptxas" not in said
+    output = capsys.readouterr().err
+    assert "incomplete line" in output
+    assert "no ptxas" not in output
 
 
 def test_an_entry_line_without_arch() -> None:

@@ -54,8 +54,8 @@ def rule_of(line: str, name: str, start: str) -> str:
     """The rule that reads ``line``, as the reader of logs finds it; empty: none."""
     line = split_prefix(line)[1]
     if name in TOOLS:
-        said = message(line)
-        if said is None or isinstance(said, Torn | Unknown):
+        parsed = message(line)
+        if parsed is None or isinstance(parsed, Torn | Unknown):
             return ""
         if line.startswith((" ", "ptxas   ")):
             return (grammar.parse(name, "line", line) or ("", {}))[0]

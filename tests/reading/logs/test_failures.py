@@ -561,9 +561,9 @@ def test_several_failures_in_words(subjects: list[str], text: str) -> None:
     "end", ["", "make: *** [Makefile:4: app] Error 255\n", "ninja: build stopped: subcommand failed.\n"]
 )
 def test_each_caller_of_a_wide_function_is_named(end: str) -> None:
-    said = "nvlink error   : entry function '{}' with max regcount of 40 calls function 'g' with regcount of 96\n"
+    words = "nvlink error   : entry function '{}' with max regcount of 40 calls function 'g' with regcount of 96\n"
     begin = "FAILED: app\n" if end.startswith("ninja") else ""
-    found = seen(begin + said.format("one") + said.format("two") + said.format("three") + end)
+    found = seen(begin + words.format("one") + words.format("two") + words.format("three") + end)
     (message,) = (each.message for each in found if "regist" in each.message)
     assert [each in message for each in ("limit of one to 96", "limit of two to 96", "limit of three to 96")] == [
         True
@@ -571,8 +571,8 @@ def test_each_caller_of_a_wide_function_is_named(end: str) -> None:
 
 
 def test_a_link_with_too_few_registers_names_caller_callee_and_limit() -> None:
-    said = "entry function '_Z1kPfPKf' with max regcount of 32 calls function '_Z1fPKfi' with regcount of 179"
-    (found,) = seen(f"nvlink error   : {said}\nnvlink info    : 0 bytes gmem\n")
+    words = "entry function '_Z1kPfPKf' with max regcount of 32 calls function '_Z1fPKfi' with regcount of 179"
+    (found,) = seen(f"nvlink error   : {words}\nnvlink info    : 0 bytes gmem\n")
     assert found.code == "build-failed"
     assert found.message == (
         "a step failed: k may use 32 registers, and f, which it calls, uses 179;"

@@ -93,9 +93,9 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines[-1].startswith("unknown: ")
     capsys.readouterr()
     main([*call, "-f", "markdown"])
-    said = capsys.readouterr().out
-    assert "<summary>causes</summary>" in said
-    assert "toolkit: CUDA 12.8.93 → 13.5.37" in said
+    output = capsys.readouterr().out
+    assert "<summary>causes</summary>" in output
+    assert "toolkit: CUDA 12.8.93 → 13.5.37" in output
 
 
 def test_the_cause_is_read_off_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,8 +148,8 @@ def test_standard_input_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_show_prints_source_and_code_at_spills(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--top", "0", "--with", "source")
     assert main([*words, "--source-root", str(folder / "tree")]) == 0
-    said = capsys.readouterr().out
-    _, _, listing = said.partition("source and machine code where it spills")
+    output = capsys.readouterr().out
+    _, _, listing = output.partition("source and machine code where it spills")
     assert "  sass.cu:36  source line 36 ====" in listing
     assert re.search(r"0x08b0 +1 +30  STL \[R1\+0x88\], R13 +spill store R1\+0x88\n", listing)
     counted = sum(int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) instruction", listing))

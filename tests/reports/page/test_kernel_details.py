@@ -166,5 +166,5 @@ def test_the_memory_that_a_stack_reserves_is_noted() -> None:
         "occupancy": None,
         "local_memory": local,
     }
-    said = "local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)"
-    assert _notes(SimpleNamespace(**of_kernel)) == [said]  # type: ignore[arg-type]
+    note = "local memory: a 4,312 B stack reserves 910 MiB on one A100 (108 SMs)"
+    assert _notes(SimpleNamespace(**of_kernel)) == [note]  # type: ignore[arg-type]
