@@ -111,13 +111,24 @@ def _call(*words: object) -> None:
 
 
 LAUNCHER = """
-import os, sys
+import ctypes, os, resource, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 quiet = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0) for each in (1, 2)]
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
 _, status, usage = os.wait4(pid, 0)
-print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    whole = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(os.waitstatus_to_exitcode(status), whole.ru_utime + whole.ru_stime, usage.ru_maxrss / 1024)
 """
-"""A small process that starts the command: the peak of a process counts what stood in memory where it was started."""
+"""A small process that starts the command, because a peak includes the memory of the process that starts it.
+
+It also waits for the processes that the command leaves behind: the base never waits for its workers, whose CPU time
+would not be counted.
+"""
 
 
 def cost(command: Path, row: Row) -> Cost:
