@@ -19,9 +19,7 @@ LONGEST_LINE_BYTES = 1 << 14
 
 _DEVICE_NAME = r"(?:\.cu|\.cuda|_cu)\.(?:o|obj|cc)$|\.(?:cu|cubin|ptx|fatbin|hip)$"
 _HOST_NAME = r"\.(?:cpp|cc|cxx|c)(?:\.(?:o|obj))?$"
-_COUNTED = re.compile(rb"\d{1,9}(?:%|/\d{1,9}| of \d{1,9})")
-_COUNT_SIGNS = (b"%", b"/", b" of ")
-"""One of these is in every match of ``_COUNTED``."""
+_COUNTED = re.compile(rb"(?<=\d)(?:%|/\d| of \d)")
 _ALL = re.compile(rb"\b100%")
 _CONTAINER_STEP = r"\] (?:[A-Z]{3,} |exporting|resolve|internal )"
 _MAKES = r"(?i)building|built target|linking|compil|generating|creating|\bnvcc\b| -[co] "
@@ -79,12 +77,14 @@ class Surroundings:
     def last_step(self, lines: int) -> tuple[int, bool, str]:
         """(line, whether more steps must follow, text) of the last numbered step; line 0 if there is none."""
         text = self._before + self.block
-        log = text.split(b"\n") if any(sign in text for sign in _COUNT_SIGNS) else []
         reached: dict[int, int] = {}  # total -> highest number of later lines
-        for later, line in enumerate(reversed(log)):
-            if not any(sign in line for sign in _COUNT_SIGNS) or _COUNTED.search(line) is None:
-                continue
-            shown = unprefixed(line[:LONGEST_LINE_BYTES])
+        begin, later = len(text), 0
+        for counted in reversed([found.start() for found in _COUNTED.finditer(text)]):
+            if counted >= begin:
+                continue  # on the same line
+            behind, begin = begin, text.rfind(b"\n", 0, counted) + 1
+            later += text.count(b"\n", begin, behind)
+            shown = unprefixed(text[begin:behind].partition(b"\n")[0][:LONGEST_LINE_BYTES])
             step = progress(shown)
             if step is None or re.search(_CONTAINER_STEP, shown):
                 continue
@@ -96,7 +96,7 @@ class Surroundings:
             # ninja does not count a step that writes to the terminal itself (install, test) in the number printed
             # before it.
             left = count - number - (not percent and number > own)
-            complete = percent and any(map(_ALL.search, log))
+            complete = percent and _ALL.search(text) is not None
             return lines - later + 1, left > 0 and not complete, shown[:300]
         return 0, False, ""
 
