@@ -37,7 +37,7 @@ ROWS: list[tuple[str, list[Build], list[list[int | None]]]] = [
         [[10, 12, 11]],
     ),
     (
-        "namesakes by unit",
+        "same-named kernels by unit",
         [build(of("a", 1, unit="x"), of("a", 2, unit="y"), of("a", 4, K90, "y"), of("a", 3, K90, "x"))],
         [[1, 3], [2, 4]],
     ),

@@ -234,7 +234,7 @@ SUSPICIONS = {
         [plain("k", 40, (1, 2), None, 8, reasons=(UNINDENTED,)), plain("l", 30, (0, 0))],
         LINES_MISSING,
     ),
-    "unindented, and namesakes differ: their stacks are unknown": (
+    "unindented, and same-named kernels differ: their stacks are unknown": (
         entry("k")
         + properties("k")
         + stack(8, 1, 2).lstrip()
@@ -254,7 +254,7 @@ SUSPICIONS = {
     ),
 }
 """What may be wrong with a kernel: where that stands, it is ambiguous; registers that may be another's, and stacks of
-namesakes that differ, are unknown."""
+same-named kernels that differ, are unknown."""
 
 NEAR = "lines near it are torn or missing"
 
