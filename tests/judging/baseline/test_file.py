@@ -64,6 +64,10 @@ MISTAKES = [
     (HEADER + '{"symbol":"k","arch":"sm_80"}\n', f"{NO_LINE}Object missing required field 'name'"),
     (HEADER + '{"symbol":"","name":"k"}\n', f"{NO_LINE}Expected 'str' of length >= 1"),
     (HEADER + '{"symbol":"k","name":"k","copies":[{"registers":-1}]}\n', f"{NO_LINE}Expected"),
+    (
+        HEADER + '{"symbol":"k","name":"k","copies":[{"registers":9007199254740993}]}\n',
+        f"{NO_LINE}Expected `int` <= 9007",
+    ),
     (HEADER + '{"symbol":"k","name":"k","copies":[{"regs":1}]}\n', f"{NO_LINE}Object contains"),
     (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":0}}\n', NO_LINE),
     (HEADER + '{"symbol":"k","name":"k","copies":[]}\n', f"{NO_LINE}Expected"),
