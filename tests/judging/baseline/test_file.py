@@ -66,7 +66,7 @@ MISTAKES = [
     (HEADER + '{"symbol":"k","name":"k","copies":[{"registers":-1}]}\n', f"{NO_LINE}Expected"),
     (
         HEADER + '{"symbol":"k","name":"k","copies":[{"registers":9007199254740993}]}\n',
-        f"{NO_LINE}Expected `int` <= 9007",
+        f"{NO_LINE}Expected 'int' <= 9007",
     ),
     (HEADER + '{"symbol":"k","name":"k","copies":[{"regs":1}]}\n', f"{NO_LINE}Object contains"),
     (HEADER + '{"symbol":"k","name":"k","launch":{"threads_per_block":0}}\n', NO_LINE),
