@@ -2,7 +2,8 @@
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): marked accesses are spills, all
    others are not. Of the others, a slot that the function both stores and loads belongs to an array if nothing else
-   decides; one that it only stores or only loads contains arguments, passed to a callee or received.
+   decides; one that it only stores or only loads contains arguments, passed to a callee or received. A device function
+   that calls nothing passes none: such a slot of its own frame belongs to an array.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee whose registers it allocated
    together. Without any, no spill of the function is known. With one, its slots on the stack are spills. If the
    function also uses local memory by other addresses, takes the address of its frame, loads lower slots in other pieces
@@ -157,13 +158,23 @@ def _reaches(access: Access, lowest: int) -> bool:
 def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) -> list[AccessClass]:
     if all(access.annotated for access in accesses):
         return ["spill"] * len(accesses)
+    loaded, stored = ({each.slot for each in accesses if each.store == way} for way in (False, True))
+    kept: set[int | None] = (loaded & stored) - {None}
     if device:
         frame = code.frame()
         rest = [_of_device(access, frame, refills=False) for access in accesses]
+        if frame is not None and not code.calls():  # saved registers are restored, and there are no stack arguments
+            both = _bytes_of(each for each in accesses if each.store) & _bytes_of(
+                each for each in accesses if not each.store
+            )
+            rest = [
+                "array"
+                if kind == "frame" and not _reaches(access, frame) and both.isdisjoint(_bytes_of([access]))
+                else kind
+                for access, kind in zip(accesses, rest, strict=True)
+            ]
     else:
         rest = _no_spill([not access.annotated for access in accesses], accesses, code)
-    loaded, stored = ({each.slot for each in accesses if each.store == way} for way in (False, True))
-    kept: set[int | None] = (loaded & stored) - {None}
 
     def unmarked(access: Access, kind: AccessClass) -> AccessClass:
         undecided = kind == "unknown" and access.slot is not None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from spillscan import scan
 from spillscan.model.code import SassFunction
 from spillscan.model.local import LocalTraffic
 from spillscan.reading.disassembly.cuobjdump import SassListing
+from tests.conftest import FIXTURES
 from tests.reading.disassembly.test_cuobjdump import END, HEAD, row
 
 
@@ -145,6 +147,14 @@ def test_a_device_function_without_a_frame_loads_arguments() -> None:
     found = traffic("LDL R2, [R1]", "LDL R3, [R1+0x4]", "RET.REL.NODEC R4 0x0")
     assert found.frame is not None
     assert found.frame.accesses == 0
+
+
+def test_a_device_function_that_calls_nothing_stores_no_arguments() -> None:
+    """Annotated code; its array is stored by constant indices, and loaded by another."""
+    kernels = scan(FIXTURES / "binary" / "relocatable-13.5.a.zst").kernels
+    (external,) = (each.sass for each in kernels if each.key.symbol == "_Z8externalfPf" and each.sass)
+    found = [(each.store, each.bytes, each.slot, each.kind) for each in external.local.accesses]
+    assert found == [(True, 16, 0, "array"), (True, 16, 16, "array"), (False, 4, None, "array")]
 
 
 def test_a_call_that_never_returns_is_a_jump() -> None:
