@@ -33,10 +33,6 @@ MISTAKES = [
         "kernels:\n- match: a\n  launch: {threads_per_block: 32, unit: b}\n",
         "3: unknown key 'unit'; unit belongs next to `launch`",
     ),
-    (
-        "kernels:\n- match: a\n  launch: {thread_per_block: 32}\n",
-        "3: unknown key 'thread_per_block'; did you mean threads_per_block?",
-    ),
     ("severity:\n  spil: off\n", "2: unknown rule 'spil'; did you mean spill?"),
     ("severity:\n  stack: off\n  spill: never\n", "3: unknown severity 'never'; use one of error, warning, note, off"),
     ("severity: {spill: [a]}\n", "1: unknown severity a list"),
