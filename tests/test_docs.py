@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from spillscan.commands import COMMANDS
-from spillscan.commands._options import _REPORTS
+from spillscan.commands._options import _OF_FINDINGS, _REPORTS
 from spillscan.judging.rule_docs import SITE, address, explanations
 from spillscan.reports import formats
 from tests.conftest import ROOT
@@ -48,7 +48,7 @@ def test_every_format_and_command_is_on_a_page() -> None:
     table = re.findall(r"^\|(.*?)\|", (DOCS / "reports.md").read_text(encoding="utf-8"), re.M)
     for name in formats.names():
         assert any(f"`{name}`" in cell for cell in table), f"docs/reports.md has no line for {name}"
-        assert name in re.findall(r"\w+", _REPORTS), f"commands/_options.py does not name {name}"
+        assert name in re.findall(r"\w+", _REPORTS + _OF_FINDINGS), f"commands/_options.py does not name {name}"
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for command in COMMANDS:
         assert re.search(rf"(?:spillscan |`){command}\b", text), f"no page shows spillscan {command}"

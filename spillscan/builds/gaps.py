@@ -49,7 +49,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
             yield _issue("changed-input", f"{path} {message}", path)
     calls = (each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers)
     if unknown := [*dict.fromkeys([*calls, *(shown(each.path) for each in kept if build.new_in(each))])]:
-        message = f"headers unknown; a changed header would go unnoticed: {_few(unknown)}"
+        message = f"headers unknown for {_few(unknown)}; a changed header would go unnoticed"
         yield _issue("unknown-headers", message, name, "warning")
 
 

@@ -175,7 +175,7 @@ class Gate(NamedTuple):
 
 def add_gate(parser: argparse.ArgumentParser) -> None:
     """Add the options of all gates: reports, selection, what to accept, and --baseline with its options."""
-    _options.add_output(parser)
+    _options.add_output(parser, findings=True)
     _options.add_selection(parser)
     _policy.add_rename(parser)
     _options.add_strict(parser)

@@ -10,7 +10,7 @@ from spillscan.model import metrics
 from spillscan.model.metrics import Metric
 from spillscan.output.errors import UsageError, nearest
 
-_REPORTS = "text (default), json, csv, markdown, html; check and diff: also sarif, github, gitlab, junit, rdjsonl"
+_REPORTS, _OF_FINDINGS = "text (default), json, csv, markdown, html", ", sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
 GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
 """Groupings of kernels in tables."""
@@ -177,14 +177,14 @@ def add_formats(parser: argparse.ArgumentParser, *formats: str) -> None:
 
 def _add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], named: str) -> None:
     parser.set_defaults(formats=formats)
-    about = f"{named}; FILE: write there (+FILE: append); repeatable"
+    about = f"{named}; with :FILE, write to FILE (:+FILE appends); repeatable"
     parser.add_argument("-f", "--format", metavar="FORMAT[:FILE]", help=about, action="append", default=[])
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add -f, --top, --all and --source-root, for commands that write reports."""
-    _add_formats(parser, (), _REPORTS)
-    about = "show source code from below DIR on the HTML page (-f html)"
+def add_output(parser: argparse.ArgumentParser, *, findings: bool = False) -> None:
+    """Add -f, --top, --all and --source-root, for commands that write reports, with or without ``findings``."""
+    _add_formats(parser, (), _REPORTS + _OF_FINDINGS * findings)
+    about = "include source files under DIR in the HTML page (-f html)"
     parser.add_argument("--source-root", metavar="DIR", help=about)
     add_rows(parser, 25, "rows to show", "rows")
 

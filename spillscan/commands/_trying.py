@@ -22,7 +22,7 @@ def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
     _options.flag(
         parser,
         "--try",
-        f"compile fixes for the {shown} shown (needs ptxas, and PTX or a source with its compile command)",
+        f"compile the suggested fixes of the {shown} shown, to test them; needs ptxas, and PTX or a compile command",
     )
 
 

@@ -1,6 +1,6 @@
-"""Rank the kernels of a build by spill cost, and suggest a fix for each.
+"""Rank the kernels of a build by spill cost, and suggest a fix for each family (kernels of one template).
 
-Spill cost is bytes multiplied by 10 for each enclosing loop. A `fix` was compiled or follows from the metrics; a `try`
+Spill cost is bytes × 10^loop depth. A `fix` was compiled or follows from the metrics; a `try`
 is an estimate that --try compiles. Kernels without spills come last.
 """
 

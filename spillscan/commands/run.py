@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file to write; earlier calls stay in it until they are repeated (default: spillscan-build.json)",
+        help="run file to write (default: spillscan-build.json); keeps each compiler call until it runs again",
     )
     parser.add_argument(
         "--also",

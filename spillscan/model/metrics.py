@@ -84,8 +84,8 @@ _TEXTS = {
     "registers": ("registers", "32-bit registers per thread"),
     "stack_bytes": ("stack", "stack frame, bytes per thread; a stack frame alone is not a spill"),
     "cumulative_stack_bytes": ("call stack", "deepest stack over the call tree, bytes per thread"),
-    "spill_store_bytes": ("spill stores", f"bytes per thread that spill stores write, {_COUNTED}"),
-    "spill_load_bytes": ("spill loads", f"bytes per thread that spill loads read, {_COUNTED}"),
+    "spill_store_bytes": ("spill stores", f"bytes written per thread by spill stores, {_COUNTED}"),
+    "spill_load_bytes": ("spill loads", f"bytes read per thread by spill loads, {_COUNTED}"),
     "cumulative_spill_store_bytes": ("call spill stores", f"spill stores {_TREE}"),
     "cumulative_spill_load_bytes": ("call spill loads", f"spill loads {_TREE}"),
     "local_bytes": ("local", "local memory (`lmem`), bytes per thread, if the tool prints it"),
@@ -253,7 +253,7 @@ _DERIVED = (
     *_local("spill", "spill", "spill", "spill slots"),
     *_local("array", "array", "array", "arrays in local memory"),
     *_local("frame", "frame", "frame", "frames of callees, stack arguments and saved registers"),
-    *_local("unknown", "unclassified", "other local", "unclassified local memory"),
+    *_local("unknown", "unclassified", "unclassified", "unclassified local memory"),
 )
 
 METRICS = tuple(sorted((*PRINTED, *_DERIVED), key=attrgetter("rank")))

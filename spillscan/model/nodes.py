@@ -144,7 +144,7 @@ class _Composer:
             place = self._place(key)
             self._refuse_anchor(key)
             if not isinstance(key, self._yaml.ScalarEvent):
-                raise UsageError(f"{place}: a key must be a plain word")
+                raise UsageError(f"{place}: a key must be text, not a list or a mapping")
             if key.value in found:
                 raise UsageError(f"{place}: {described(key.value)} appears twice", f"first at {found[key.value].place}")
             found[key.value] = self._node(next(self._events), place, depth + 1)

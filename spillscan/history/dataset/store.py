@@ -122,7 +122,9 @@ class Store:
 
                 self._fs, base = url_to_fs(os.path.abspath(root.removeprefix("file://")) if self.local else root)
         except (ValueError, ImportError) as error:
-            raise InputError(f"cannot open {root}: {error}", "pip install the fsspec package of this store") from error
+            raise InputError(
+                f"cannot open {root}: {error}", "check the URL scheme, or install its fsspec driver (s3fs, gcsfs, …)"
+            ) from error
         self._base = base.rstrip("/")
 
     @property

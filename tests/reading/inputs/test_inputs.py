@@ -140,7 +140,7 @@ def test_a_folder_with_a_dataset_in_it_is_read_without_it(tmp_path: Path) -> Non
     assert [each.uri for each in expand([str(tmp_path)])] == [str(log)]
     done = run("scan", data)
     assert done.returncode == 2
-    assert f"spillscan: {data} is a dataset; {data}/@LABEL is one of its builds".encode() in done.stderr
+    assert f"spillscan: {data} is a dataset; pass one of its builds: {data}/@LABEL (".encode() in done.stderr
     assert run("scan", f"{data}/@v1").returncode == 0
 
 
