@@ -402,12 +402,9 @@ UNKNOWN_ATTRIBUTE, UNKNOWN = "attribute 0x", "unknown"
 def attribute_texts(cubin: Cubin, function: Function) -> Iterator[tuple[str, str]]:
     """(label, value) pairs of one function's resources and attributes."""
     usage = function.usage
-    figures = {
-        "registers": usage.registers,
-        "stack": usage.stack_bytes,
-        "stack of the call tree": usage.cumulative_stack_bytes,
-    }
-    yield from ((label, UNKNOWN if figure is None else str(figure)) for label, figure in figures.items())
+    labels = "registers", "stack", "stack of the call tree"
+    figures = usage.registers, usage.stack_bytes, usage.cumulative_stack_bytes
+    yield from ((label, UNKNOWN if each is None else str(each)) for label, each in zip(labels, figures, strict=True))
     yield "shared memory", f"{usage.shared_bytes} bytes, aligned to {cubin.shared_alignment(function.section)}"
     yield "local memory", f"{usage.local_bytes} bytes"
     info = attributes.NOTHING if function.info is None else attributes.of_function(function.info)
