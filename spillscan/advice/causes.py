@@ -170,7 +170,7 @@ def causes(
         at = f" at {lines}" if lines else ""
         yield f"accesses to local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
     if code is not None and code.calls:
-        yield f"{count(code.calls, 'call')} not inlined: values live across a call are saved or stay in registers"
+        yield f"{count(code.calls, 'call')} not inlined: live values are saved or stay in registers across a call"
 
 
 def for_debugger(kernel: Kernel) -> bool:

@@ -65,8 +65,8 @@ def number(
 def add_inputs(parser: Parser, *, default: str = "") -> None:
     """Add INPUT…; ``default`` describes what is read without it, if not standard input."""
     about = (
-        "build log, object, library, wheel, SASS disassembly, snapshot (scan -f json), run file, folder, glob, "
-        "build of a dataset (data/@LABEL), or - for standard input"
+        "build log, object, library, wheel, SASS disassembly, snapshot (scan -f json), run file "
+        "(spillscan run), folder, glob, build in a history dataset (data/@LABEL), or - for standard input"
     )
     about += f" (default: {default})" * bool(default)
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about, type=_input)

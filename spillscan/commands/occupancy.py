@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no device", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
     if others:
         raise UsageError(
-            f"unexpected argument {others[0][:60]}", "pass one device, or inputs without --threads and --registers"
+            f"unexpected argument {others[0][:60]}", "pass one device, or inputs (and their device with --device)"
         )
     vars(arguments).update(_set(arguments.settings))
     answer = _answer(arguments, *resolve(first))

@@ -1,6 +1,6 @@
 """Print the size of binaries by arch, kind, kernel or file. Each byte counts once, and the sums equal the file sizes.
 
-Stored bytes of members that are compressed together are split in proportion to their unpacked sizes.
+Members of an archive that are compressed together share the stored bytes in proportion to their unpacked sizes.
 """
 
 from __future__ import annotations

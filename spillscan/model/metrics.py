@@ -104,7 +104,7 @@ _TEXTS = {
     ),
     "resident_blocks": ("blocks/SM", "resident blocks per SM, if the launch is known"),
     "active_warps": ("warps/SM", "resident warps per SM, if the launch is known"),
-    "footprint_bytes": ("GPU memory", "local memory that the stack reserves on the whole GPU"),
+    "footprint_bytes": ("GPU memory", "local memory that the driver reserves for the stack on the whole GPU"),
     "dynamic_shared_bytes": (
         "dynamic shared",
         "dynamic shared memory, bytes per block, if the compiler's metadata has it",

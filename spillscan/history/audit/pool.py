@@ -81,7 +81,7 @@ class Cluster:
             from distributed.scheduler import KilledWorker
         except ImportError as error:
             raise InputError(
-                "a Dask cluster needs the package distributed", "pip install 'spillscan[cluster]'"
+                "a Dask cluster needs the package `distributed`", "pip install 'spillscan[cluster]'"
             ) from error
         for part in ("", ".client", ".core", ".nanny", ".scheduler", ".worker"):  # deaths of workers are handled here
             logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)

@@ -143,7 +143,7 @@ def opened(path: str, uri: str) -> Iterator[BinaryIO]:
         raise InputError(f"cannot read {uri}: {error.strerror or error}") from error
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError(f"{uri} is no longer a regular file", "wait until its writer has finished")
+            raise InputError(f"{uri} was replaced by a folder or device", "restore the file, then run the audit again")
         yield file
 
 

@@ -115,7 +115,7 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
             if not flags & (LZ4 | ZSTD):
                 packed, plain = stored, stored
             elif packed > stored:
-                raise DamageError("a fat binary entry has more compressed bytes than stored bytes", body.start + at)
+                raise DamageError("a fat binary entry's compressed size exceeds its payload", body.start + at)
             data = body.part(at + header, stored, "fat binary entry")
         except DamageError as damage:
             yield damage

@@ -117,7 +117,7 @@ class Stream:
             pieces.append(chunk)
             size += len(chunk)
             if size > limit_bytes:
-                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "split the file")
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "pass the build in parts")
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:

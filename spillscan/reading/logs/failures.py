@@ -176,7 +176,7 @@ class Failures:
             message = f"{_named(retried)} failed, then succeeded: {retried[0].text}"
             yield self._issue("step-retried", message, retried[0].line)
         if host:
-            message = f"{_named(host)} failed (no device code): {host[0].text}"
+            message = f"{_named(host)} failed (host code only): {host[0].text}"
             yield self._issue("host-step-failed", message, host[0].line)
 
     def stems(self) -> set[str]:

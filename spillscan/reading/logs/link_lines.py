@@ -38,7 +38,7 @@ class LinkLines:
         named, self.named = self.named, None
         missing, self._missing = self._missing, False
         if named is None or missing or message.cut:
-            what = f"an nvlink line is incomplete or names no kernel: {quoted(text)}"
+            what = f"an nvlink line is incomplete, or the line with its kernel name is missing: {quoted(text)}"
             hides = ALL if named is None else METRICS
             self._issues.add("unnamed-kernel", what, line, "error", hides=hides)
             return
