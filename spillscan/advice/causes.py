@@ -196,7 +196,8 @@ def _limit(kernel: Kernel) -> str:
     most = most_registers(kernel)
     if limit is None:
         if registers is not None and registers >= most - 2:
-            return f"{registers} registers, the maximum of {kernel.key.arch or 'the instruction set'}"
+            share = "the maximum of" if registers >= most else f"of at most {most} on"
+            return f"{registers} registers, {share} {kernel.key.arch or 'the instruction set'}"
         return f"no register limit; ptxas uses {registers}" if allowed is not None else ""
     spare = registers is not None and registers + REGISTER_STEP <= limit
     uses = f"; ptxas uses {registers}" if spare else ""

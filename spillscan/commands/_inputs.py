@@ -13,7 +13,6 @@ from spillscan import library
 from spillscan.builds import RUN_FILE
 from spillscan.model import Build
 from spillscan.output.errors import InputError, UsageError
-from spillscan.output.nouns import count
 from spillscan.output.terminal import Progress
 from spillscan.reading.inputs.paths import expand
 
@@ -59,7 +58,7 @@ def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = Non
     if arguments.kernel is not None:
         kernel, inputs = arguments.kernel, arguments.words
     if len(inputs) != (number or max(len(inputs), 1)):
-        raise UsageError(f"{count(len(inputs), 'input')} after the kernel", f"write {call}")
+        raise UsageError(f"{len(inputs) or 'no'} inputs after the kernel", f"write {call}")
     if os.path.exists(kernel) and not os.path.exists(inputs[-1]):
         try:
             expand(inputs)

@@ -50,7 +50,7 @@ _KEYS = {
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (9.0 and later)",
     "min_blocks_per_sm": "blocks to reach (prints the dynamic shared memory available to each)",
-    "stack_bytes": "stack per thread (prints the GPU memory it reserves)",
+    "stack_bytes": "stack bytes per thread (prints the GPU memory reserved for it)",
     "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
     "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
 }

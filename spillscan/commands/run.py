@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file to write (default: spillscan-build.json); keeps each compiler call until it runs again",
+        help="run file to write or update (default: spillscan-build.json); calls that are not repeated stay",
     )
     parser.add_argument(
         "--also",

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = ", ".join(inputs)
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
-            f"{given} is neither a binary nor SASS disassembly",
+            f"neither a binary nor SASS disassembly: {given}",
             "pass an object file, a library, or cuobjdump -sass",
         )
     names = Names([kernel.named_by for kernel in build.kernels])
