@@ -33,8 +33,14 @@ POLICY = Policy((from_options({"max_registers": "128"}),))
 
 def kernel(symbol: str, spills: int = 0, registers: int = 32, arch: str = "sm_90", **more: Any) -> Kernel:
     """A kernel with figures, from line 7 of ``build.log``."""
-    unit = more.pop("unit", "")
-    usage = Usage(registers=registers, stack_bytes=spills, spill_store_bytes=spills, spill_load_bytes=spills)
+    unit, shared = more.pop("unit", ""), more.pop("shared_bytes", None)
+    usage = Usage(
+        registers=registers,
+        stack_bytes=spills,
+        spill_store_bytes=spills,
+        spill_load_bytes=spills,
+        shared_bytes=shared,
+    )
     defaults = {"role": "entry", "usage": usage, "origins": (Origin(input="build.log", line=7),)}
     return Kernel(key=KernelKey(symbol=symbol, arch=arch, unit=unit), **(defaults | more))
 

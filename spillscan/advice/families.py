@@ -90,7 +90,7 @@ def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
     yield from (("cause", text) for text in made.causes or ["unknown"])
     yield from made.fixes
     if made.untried:
-        yield "tried", f"not compiled: {made.untried}"
+        yield "tried", f"none: {made.untried}"
     elif made.trial is not None:
         yield from (("tried", text) for text in _tried(made.trial.points, made.ranked.worst))
     yield from (("next", text) for text in commands)
@@ -104,7 +104,9 @@ def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
         there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
         other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)
         note = (
-            f"; the input has {there[0]} registers, {there[1]:,} B of spills: other options or ptxas" if other else ""
+            f"; the input has {there[0]} registers, {there[1]:,} B of spills: other options, source or ptxas"
+            if other
+            else ""
         )
         name = "as it is" if point.setting == AS_IS else point.setting.source
         yield f"{name}: {point.outcome(points[0])}{note}"

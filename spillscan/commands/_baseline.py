@@ -98,8 +98,8 @@ class Gate(NamedTuple):
         from msgspec import structs
 
         build = structs.replace(report.build, issues=(*report.build.issues, *self.issues(result, report.build)))
-        shown = self.baseline is not None or any(each.accepted for each in result.findings)
-        return structs.replace(report, build=build, findings=result.findings, baseline=result if shown else None)
+        baseline = None if self.baseline is None else result
+        return structs.replace(report, build=build, findings=result.findings, baseline=baseline)
 
     def issues(self, result: BaselineResult, build: Build) -> list[Issue]:
         """Notes on the baseline file."""
@@ -232,14 +232,8 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     if baseline is not None:
         known = baseline.entries.keys()
         policy = replace(policy, is_known=lambda kernel: identity_of(kernel) in known)
-    return Gate(
-        path=path,
-        baseline=baseline,
-        own=own,
-        policy=policy,
-        arguments=again(arguments, inputs),
-        from_base=True,
-    )
+    words = again(arguments, inputs)
+    return Gate(path=path, baseline=baseline, own=own, policy=policy, arguments=words, from_base=True)
 
 
 def _without_base(arguments: argparse.Namespace) -> argparse.Namespace:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spillscan.model import Build, Finding, Kernel
+from spillscan.model.gaps import unread
 from spillscan.model.patterns import names_of
 from spillscan.output.nouns import count
 from spillscan.output.safe import printable
@@ -34,7 +35,9 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
         if gate.path is None:
             yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
     for finding in named[:1]:
-        yield f"accept (first one only): in spillscan.yaml, accept: [{acceptance(finding)}]"
+        listed = any(layer.accept for layer in gate.policy.layers[:-1])  # the last one is of options
+        change = "add to `accept`: {}" if listed else "accept: [{}]"
+        yield f"accept (first one only): in spillscan.yaml, {change.format(acceptance(finding))}"
 
 
 def acceptance(finding: Finding) -> str:
@@ -73,7 +76,8 @@ def unknown_values(build: Build) -> Iterator[str]:
     unlinked = [kernel for kernel in kernels if kernel.final is False]
     if unlinked:
         yield f"final registers of {_of(unlinked, kernels)} (known after the device link)"
-    spilling = [kernel for kernel in build.kernels if sum(kernel.spills or ())]
+    stale = unread(build.issues)
+    spilling = [each for each in build.kernels if sum(each.spills or ()) and each.key.unit not in stale]
     unplaced = [kernel for kernel in spilling if kernel.sass is None or not kernel.sass.local.lines]
     if unplaced:
         also = ", pass the binary too" if any(kernel.sass is None for kernel in unplaced) else ""

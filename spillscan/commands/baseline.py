@@ -66,7 +66,7 @@ def write(arguments: argparse.Namespace) -> int:
     made = record(build, findings, [each.kernel for each in judgement.undecided], old or Baseline(), policy)
     _save(made.baseline, path)
     counts = compare(findings, build, old, policy, of_changes=True).counts() if old else {}
-    before = ", ".join(f"{number:,} {state}" for state, number in counts.items() if number)
+    before = ", ".join(f"{number:,} {state}" for state, number in counts.items() if number and state != "suppressed")
     say([f"{path}: {_summary(made.baseline)}" + (f" (before: {before})" if before else "")])
     say(_left_out(made))
     if not read.units:

@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     if vars(arguments)["try"]:
         status = _tried(job, written) or status
     say([f"next: {shlex.join(['git', 'add', *written])}"])
+    if status == 2:
+        complain(f"exit status 2: {path} is incomplete; complete it as said above before you commit it")
     return status
 
 

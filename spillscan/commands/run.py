@@ -98,14 +98,14 @@ def _summary(account: Account, path: str) -> Iterator[str]:
     outputs = to_read(build)
     yield f"watched: {', '.join(shown(each) for each in build.watched)}"
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
-        hint = "" if account.calls else "; run the configure step under `spillscan run`, too"
+        hint = "" if account.calls else "; build from scratch under `spillscan run`, configure step included"
         yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}{hint}"
     failed = [each.name for each in account.calls if each.status != 0]
-    parts = [count(len(account.calls), "compiler call")] if account.calls else []
+    nothing = "no compiler call recorded" if unseen else "nothing was compiled"
+    nothing += " (normal for a configure step)" * bool(account.checks and not unseen)
+    parts = [count(len(account.calls), "compiler call") if account.calls else nothing]
     if failed:
         parts[0] += f", {len(failed):,} failed ({listed(failed[:_NAMED], len(failed) - _NAMED)})"
-    if not account.calls:
-        parts.append("no compiler call recorded" if unseen else "nothing was compiled")
     if account.checks:
         failures = sum(each.status != 0 for each in account.checks)
         parts.append(f"{count(len(account.checks), 'compiler check')}, {failures:,} failed")

@@ -35,7 +35,7 @@ class Unmatched(Struct, frozen=True, kw_only=True):
     """``fixed``: a finding that the kernel no longer has; ``unreported``: a finding that the input is too incomplete to
     check; ``stale``: a kernel that the build does not have under this name; ``fewer``: one that may be missing, since
     its arch has fewer kernels than recorded; ``removed``: one that is gone, since its unit was compiled without it;
-    ``unknown``: a kernel of the build that is not recorded.
+    ``unknown``: a kernel of the build that is not recorded and has no open finding.
     """
     identity: Identity
     """Identity of the kernel."""

@@ -6,7 +6,7 @@ An issue whose kind hides something that a gate checks is a *gap*: the gate cann
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -127,6 +127,12 @@ class Issue(Struct, frozen=True, kw_only=True, gc=False):
         if self.hides is not None:
             return self.hides
         return KINDS.get(self.code, EVERYTHING if self.severity == "error" else ())
+
+
+def unread(issues: Iterable[Issue]) -> frozenset[str]:
+    """Files of which kernels or machine code may not have been read, as an issue says."""
+    gaps = (each for each in issues if not {"kernels", "code"}.isdisjoint(each.hidden))
+    return frozenset(each.origin.input for each in gaps if each.origin is not None)
 
 
 def gaps() -> tuple[str, ...]:

@@ -146,7 +146,10 @@ class _Composer:
             if not isinstance(key, self._yaml.ScalarEvent):
                 raise UsageError(f"{place}: a key must be text, not a list or a mapping")
             if key.value in found:
-                raise UsageError(f"{place}: {described(key.value)} appears twice", f"first at {found[key.value].place}")
+                raise UsageError(
+                    f"{place}: {described(key.value)} appears twice",
+                    f"first at {found[key.value].place}: merge the two",
+                )
             found[key.value] = self._node(next(self._events), place, depth + 1)
         return found
 

@@ -16,7 +16,7 @@ from spillscan.reports.words import (
     LONGEST_NAME,
     PLACED_BY_NAME,
     alike,
-    baseline_line,
+    baseline_lines,
     copy_of,
     counted,
     label_of,
@@ -105,7 +105,7 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
         if id(step.finding) not in shown:
             yield paint(label_of(step.kernel, report.names), BOLD, style)
             yield from block(step_facts(step), style)
-    yield from baseline_line(report)
+    yield from baseline_lines(report)
     yield from incomplete_lines(report, style)
     findings = report.open_findings
     if findings:

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.judging.places import (
-    Place,
-    costliest,
-    place_in_input,
-    place_of,
-    source_place,
-)
+from spillscan.judging.places import Place, costliest, place_in_input, place_of, source_place
 from spillscan.model import SEVERITIES, Build, Change, Finding, Issue, Kernel, Severity
 from spillscan.model.symbols import natural
 from spillscan.naming import Names
@@ -207,11 +201,14 @@ def place_text(finding: Finding, report: Report) -> str:
     return f"{basename(place)}:{printable(library)}" if inside else place
 
 
-def baseline_line(report: Report) -> Iterator[str]:
-    """``baseline: 1 new, 1 worse, 40 known``, without states that do not occur."""
+def baseline_lines(report: Report) -> Iterator[str]:
+    """``baseline: 1 new, 40 known``, without states that do not occur; ``suppressed by `accept`: 2 findings``."""
     if report.baseline is not None:
-        counts = [f"{number:,} {state}" for state, number in report.baseline.counts().items() if number]
-        yield f"baseline: {', '.join(counts) or 'no recorded findings, no new ones'}"
+        counts = (each for each in report.baseline.counts().items() if each[1] and each[0] != "suppressed")
+        states = ", ".join(f"{number:,} {state}" for state, number in counts)
+        yield f"baseline: {states or 'no recorded findings, no new ones'}"
+    if suppressed := sum(each.baseline_state == "suppressed" for each in report.findings):
+        yield f"suppressed by `accept`: {count(suppressed, 'finding')}"
 
 
 def not_checked_lines(report: Report) -> Iterator[str]:

@@ -104,8 +104,8 @@ def test_callee_saved_registers() -> None:
 # ---- what was compiled --------------------------------------------------------------------------------------------
 
 
-def point(setting: Setting, registers: int, spills: int, blocks: int | None) -> Point:
-    made = kernel("k", spills, registers=registers)
+def point(setting: Setting, registers: int, spills: int, blocks: int | None, shared: int = 0) -> Point:
+    made = kernel("k", spills, registers=registers, shared_bytes=shared)
     summary = summarise(made.usage, "sm_90", launch(256))
     assert summary.occupancy is not None
     assert blocks is not None
@@ -145,6 +145,8 @@ WIDE, TIGHT = (Setting(threads=256, blocks=blocks) for blocks in (2, 5))
         (trial(BEFORE, point(WIDE, 96, 8, 4)), Goal(), ["fix", "try"], "__launch_bounds__(256, 2): 96 registers, spil"),
         (trial(BEFORE, point(WIDE, 96, 88, 4)), Goal(), ["try"], FEWER),
         (trial(BEFORE, shared=point(SHARED_SPILLS, 64, 0, 4)), Goal(), ["try", "fix"], FEWER),
+        (trial(CLEAN, point(TIGHT, 48, 0, 5, 512), direction="more blocks"), Goal("blocks"), ["fix"],
+         "__launch_bounds__(256, 5): 48 registers, no spills, 4 → 5 blocks/SM, smem 0 → 512 B"),
         (trial(CLEAN, point(TIGHT, 48, 0, 5), direction="more blocks"), Goal("blocks"), ["fix"], "__launch_bounds__"),
         (trial(CLEAN, point(TIGHT, 48, 8, 5), direction="more blocks", effects=LOSES), Goal("blocks"), ["option"], ""),
         (trial(BEFORE, point(WIDE, 96, 0, 2), effects=LOSES), Goal(), ["option"], "__launch_bounds__(256, 2): 96 reg"),

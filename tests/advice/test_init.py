@@ -42,6 +42,7 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "build.log", "--build", "make -j4", *SPEC, "--launch", "gemm*=256,1024"]) == 2
     out, err = capfd.readouterr()
     assert "fill in <IMAGE>" in err
+    assert err.splitlines()[-1].startswith("spillscan: exit status 2: .github/workflows/spillscan.yml is incomplete")
     files = ("spillscan.yaml", ".github/workflows/spillscan.yml", ".gitignore", "spillscan-baseline.jsonl")
     assert out.splitlines()[-1] == f"next: git add {' '.join(files)}"
     policy = yaml.safe_load(Path("spillscan.yaml").read_text())

@@ -16,7 +16,7 @@ from spillscan.commands._footer import not_checked
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check
-from spillscan.model import Build, Kernel, KernelKey, Usage
+from spillscan.model import Build, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import SassStats
 from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine
 from tests.conftest import FIXTURES, run, sized
@@ -50,6 +50,8 @@ def test_printed_acceptances_work(options: tuple[str, ...], tmp_path: Path) -> N
     (tmp_path / "spillscan.yaml").write_text(entry[1] + "\n")
     found = run(*call, cwd=tmp_path).stdout.decode()
     assert found.count(": error: ") < text.count(": error: ")
+    assert ("in spillscan.yaml, add to `accept`: {" in found) is (": error: " in found)
+    assert "suppressed by `accept`: 1 finding" in found
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_name_like_an_option_is_quoted_in_printed_commands(tmp_path: Path) -> 
 def kernel(**facts: Any) -> Kernel:
     usage = Usage(registers=32, spill_store_bytes=facts.pop("spills", 0), spill_load_bytes=0)
     return Kernel(
-        key=KernelKey(symbol=facts.pop("symbol", "k"), arch="sm_80"),
+        key=KernelKey(symbol=facts.pop("symbol", "k"), arch="sm_80", unit=facts.pop("unit", "")),
         role=facts.pop("role", "entry"),
         usage=usage,
         **facts,
@@ -113,10 +115,13 @@ def read(line: int = 0) -> SassStats:
             ["source lines of 2 spilling kernels (compile with -lineinfo, pass the binary"],
         ),
         ([kernel(spills=8, sass=read(line=7))], ("*=64",), []),
+        ([kernel(spills=8, unit="stale.o")], ("*=64",), []),
     ],
 )
 def test_unchecked_values(kernels: list[Kernel], launches: tuple[str, ...], said: list[str]) -> None:
-    found = [*not_checked(Build(kernels=tuple(kernels)), Policy((from_options({}, (), launches),)))]
+    stale = Issue(code="changed-input", message="changed", origin=Origin(input="stale.o"))
+    build = Build(kernels=tuple(kernels), issues=(stale,))
+    found = [*not_checked(build, Policy((from_options({}, (), launches),)))]
     assert len(found) == len(said)
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
 

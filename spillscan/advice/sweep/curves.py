@@ -16,6 +16,7 @@ from spillscan.advice.sweep.settings import Setting
 from spillscan.advice.sweep.units import Unit
 from spillscan.model import Kernel, KernelKey, Launch, LaunchBounds, Usage
 from spillscan.model.code import SassFunction
+from spillscan.model.metrics import static_shared
 from spillscan.occupancy.launches import Launches
 from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
@@ -92,6 +93,9 @@ class Point(Struct, frozen=True, kw_only=True):
             change = f"{before.blocks} → " if before.blocks != self.blocks else ""
             same = "" if change or before is self else " as before"
             words.append(f"{change}{count(self.blocks, 'block')}/SM{same}")
+        smem = [static_shared(each.kernel) if each.kernel else None for each in (before, self)]
+        if None not in smem and smem[0] != smem[1]:
+            words.append(f"smem {smem[0]:,} → {smem[1]:,} B")
         if self.code_bytes is not None:
             words.append(f"{self.code_bytes:,} B of code")
         words += ["tried in PTX"] * self.in_ptx

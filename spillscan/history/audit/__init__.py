@@ -131,9 +131,9 @@ class Summary:
     files: Counter[State] = field(default_factory=Counter)
     """Number of files per outcome."""
     kernels: int = 0
-    """Kernels read, without those of files that were already in the dataset."""
+    """Kernel records of the files that were read: two for a kernel of an object that is also in an archive."""
     spilling: int = 0
-    """Number of these kernels that spill."""
+    """Number of these records that spill."""
     read_bytes: int = 0
     """Size of the files that were read."""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -168,7 +168,8 @@ class Summary:
 
     def _lines(self, rows: int | None) -> Iterator[str]:
         spill = f" ({self.spilling:,} spilling)" if self.spilling else ""
-        yield f"{counted(self.files['read'])} read: {count(self.kernels, 'kernel')}{spill}, {size(self.read_bytes)}"
+        records = count(self.kernels, "kernel record") + spill
+        yield f"{counted(self.files['read'])} read: {records}, {size(self.read_bytes)}"
         if present := self.files["present"]:
             yield f"{counted(present)} finished before"
         if skipped := self.files["skipped"]:

@@ -125,8 +125,8 @@ def compare(
     worse, unknown = _worse(matches, findings, undecided, policy)
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     stated = [each for each in stated if not _is_traded(each, traded, policy)]
-    unsure = {id(each.kernel) for each in undecided}
-    added = by_identity(each for each in build.kernels if id(each) not in unsure and each.role != "function")
+    told = {id(each.kernel) for each in undecided} | {id(each.kernel) for each in stated if not each.accepted}
+    added = by_identity(each for each in build.kernels if id(each) not in told and each.role != "function")
     return BaselineResult(
         findings=_accepted_last((*stated, *policy.accepted(worse))),
         unmatched=(

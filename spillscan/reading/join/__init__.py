@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from spillscan.model import Issue, Kernel, KernelKey, Launch, LinkRecord, Reading, Sidecar, Usage, agreement
+from spillscan.model.gaps import unread
 from spillscan.model.metrics import PRINTED
 from spillscan.reading.inputs.paths import place_of
 
@@ -23,7 +24,7 @@ def joined(reading: Reading) -> tuple[list[Kernel], list[Issue]]:
     if reading.functions:
         from spillscan.reading.join.code import attach_code
 
-        kernels, contradictions = attach_code(kernels, reading.functions)
+        kernels, contradictions = attach_code(kernels, reading.functions, unread(issues))
         issues += contradictions
     kernels, contradictions = attach_sidecars(kernels, reading.sidecars)
     return kernels, issues + contradictions

@@ -7,7 +7,7 @@ disagree, both values stay and an issue names both places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -29,10 +29,12 @@ _ARCHIVES = (".a", ".lib")
 
 
 def attach_code(
-    kernels: Iterable[Kernel], items: Iterable[SassFunction | FunctionUsage]
+    kernels: Iterable[Kernel], items: Iterable[SassFunction | FunctionUsage], unread: Collection[str] = ()
 ) -> tuple[list[Kernel], list[Issue]]:
     """Join functions to ``kernels``. Returns kernels with ``sass``, new kernels for unlogged functions, and
-    contradictions."""
+    contradictions.
+
+    ``unread``: files that an issue already names, so that code missing from them is no contradiction."""
     items = list(items)
     functions = [item for item in items if isinstance(item, SassFunction)]
     listings = [item for item in items if isinstance(item, FunctionUsage)]
@@ -54,7 +56,8 @@ def attach_code(
         paired.update(map(id, (*mine, *candidates)))
         for listing in mine:
             kernel = with_listing(kernel, listing, issues)  # noqa: PLW2901
-        joined.append(_with_one_of(kernel, candidates, issues, disassembled=kernel.key.arch in archs))
+        disassembled = kernel.key.arch in archs and kernel.key.unit not in unread
+        joined.append(_with_one_of(kernel, candidates, issues, disassembled=disassembled))
     codes = {_code(function) for function in functions if id(function) in paired}
     rest = [item for item in rest if id(item) not in paired]
     if codes:

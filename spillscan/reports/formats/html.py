@@ -25,7 +25,7 @@ from spillscan.reports.page.details import details
 from spillscan.reports.page.document import STATIC, document, head
 from spillscan.reports.page.overview import Index, changes, findings, named, overview
 from spillscan.reports.report import ALL_KINDS, EXPLAINED, Report
-from spillscan.reports.words import by_severity, inputs_of, lines_of, place_text
+from spillscan.reports.words import baseline_lines, by_severity, inputs_of, lines_of, place_text
 
 FORMAT = "html"
 HELP = "one self-contained page"
@@ -160,13 +160,12 @@ def _spills_alone(kernel: Kernel) -> bool:
 
 
 def _verdict(report: Report) -> dict[str, Any]:
-    """Open findings by severity, gaps, accepted gaps, and the baseline's counts."""
-    baseline = report.baseline.counts() if report.baseline is not None else {}
+    """Open findings by severity, gaps, accepted gaps, and what the baseline and the policy accept."""
     return {
         "counts": by_severity(report.open_findings),
         "gaps": gap_lines(report.gaps, report.names),
         "accepted": gap_lines(report.accepted, report.names),
-        "baseline": [[state, number] for state, number in baseline.items() if number],
+        "baseline": list(baseline_lines(report)),
     }
 
 

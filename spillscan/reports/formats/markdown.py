@@ -29,7 +29,7 @@ from spillscan.reports.words import (
     LONGEST_ARCH,
     LONGEST_NAME,
     alike,
-    baseline_line,
+    baseline_lines,
     copy_number,
     inputs_of,
     label_of,
@@ -84,7 +84,7 @@ def _build_facts(report: Report) -> Iterator[str]:
     """Facts about the build: summary, uncertainties, baseline, and a link to this run."""
     for line in summary(report.build).splitlines():
         yield words(line.lstrip("?* "))
-    yield from baseline_line(report)
+    yield from baseline_lines(report)
     if report.tree.run:
         yield linked("this run", report.tree.run)
 

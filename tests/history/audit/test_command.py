@@ -40,11 +40,11 @@ def audit(*arguments: object) -> int:
 def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1", "--meta", "branch=main") == 0
-    assert capsys.readouterr().out == f"1 file read: 10 kernels, {(DEMO / 'base.log').stat().st_size:,} B\n"
+    assert capsys.readouterr().out == f"1 file read: 10 kernel records, {(DEMO / 'base.log').stat().st_size:,} B\n"
     assert audit(DEMO / "head.log", "--dataset", data, "--label", "v2") == 0
-    assert "12 kernels (2 spilling)" in capsys.readouterr().out
+    assert "12 kernel records (2 spilling)" in capsys.readouterr().out
     assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1") == 0
-    assert capsys.readouterr().out == "0 files read: 0 kernels, 0 B\n1 file finished before\n"
+    assert capsys.readouterr().out == "0 files read: 0 kernel records, 0 B\n1 file finished before\n"
     commits = [json.loads(path.read_text()) for path in data.rglob("*.json")]
     assert [each["meta"] for each in commits if each["label"] == "v1"] == [{"branch": "main"}]
 
@@ -69,7 +69,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "notes.txt").write_text("nothing\n")
     assert audit(tmp_path / "notes.txt", "--dataset", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
-    assert said.out == "0 files read: 0 kernels, 0 B\n1 file skipped: 1 no build output\n"
+    assert said.out == "0 files read: 0 kernel records, 0 B\n1 file skipped: 1 no build output\n"
     assert said.err.startswith("spillscan: 1 file: no build log, disassembly or binary; ")
 
 
@@ -98,7 +98,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     options = (tree, "--dataset", tmp_path / "data", "--label", "v1")
     assert audit(*options) == 2
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("2 files read: 17 kernels (2 spilling), ")
+    assert said[0].startswith("2 files read: 17 kernel records (2 spilling), ")
     assert said[1] == "1 file failed:"
     assert said[3] == "1 gap: 1 build-failed"
     assert main(["history", "--dataset", str(tmp_path / "data"), "-f", "json"]) == 0
@@ -137,7 +137,7 @@ def test_the_summary_folds_failures() -> None:
     for number in range(30):
         summary.count(FileOutcome(label="v1", uri=f"{number:02}.o", state="failed", reason="damaged"))
     assert summary.text(2).splitlines() == [
-        "0 files read: 0 kernels, 0 B",
+        "0 files read: 0 kernel records, 0 B",
         "30 files failed:",
         "  00.o: damaged",
         "  01.o: damaged",

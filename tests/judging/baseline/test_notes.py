@@ -30,6 +30,7 @@ SIZED = "_Z6kernelILi{}EEvPfii"
         ([kernel(SIZED.format(each)) for each in (8, 16)], "1 kernel (kernel<16> (sm_90a))"),
         ([kernel(SIZED.format(8)), kernel(SIZED.format(8), arch="sm_120")], "1 kernel (kernel<8> (sm_120))"),
         ([kernel(SIZED.format(8).replace("6kernel", "9kernel_v2"))], "1 kernel (kernel_v2<8> (sm_90a))"),
+        ([kernel(SIZED.format(8)), kernel("_Z4gemmPf", (8, 8))], ""),  # a finding, and not recorded
         ([kernel(SIZED.format(8)), kernel("_Z4gemmPf", None)], ""),  # a gap, and not recorded
     ],
 )

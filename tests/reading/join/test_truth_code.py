@@ -363,6 +363,12 @@ def test_join_of_log_disassembly_and_binary(case: str) -> None:
     assert [reason(each) for each in contradictions] == issues
 
 
+@pytest.mark.parametrize(("unread", "codes"), [((), ["not-in-dump"]), (("b.o",), []), (("c.o",), ["not-in-dump"])])
+def test_code_of_a_file_that_an_issue_names_is_not_missing(unread: tuple[str, ...], codes: list[str]) -> None:
+    _, issues = attach_code([logged(), logged(symbol="j", unit="b.o")], [built()], unread)
+    assert [each.code for each in issues] == codes
+
+
 @pytest.mark.parametrize(
     ("kind", "number", "codes"), [(LOST_SETTING, 3, ["setmaxnreg-mismatch"]), (LOST_SETTING, 0, []), ("other", 3, [])]
 )

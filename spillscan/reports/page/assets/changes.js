@@ -54,7 +54,7 @@
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
     const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} with values missing in one build`);
-    if (verdict.baseline.length) parts.push(`against the baseline ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}`);
+    parts.push(...verdict.baseline);
     return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.join(" · ")));
   }
 

@@ -47,7 +47,7 @@
     const list = growing("findings", h("ol", { class: "findings" }), groups, ([, [each, ...some]]) => item(each, some), MORE, FIRST);
     const counts = verdict.counts.map(([severity, n], at) => [at ? ", " : "", h("span", { class: `sev-${severity}` }, count(n, severity))]);
     return section("findings", counts.length ? counts : "No findings", spillscan.unknown(verdict),
-      verdict.baseline.length ? h("p", { class: "quiet" }, `Against the baseline: ${verdict.baseline.map(([state, n]) => `${number(n)} ${state}`).join(", ")}.`) : null, list);
+      verdict.baseline.map((line) => h("p", { class: "quiet" }, line)), list);
   }
 
   // Shown if no occupancy is known.
