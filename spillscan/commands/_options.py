@@ -85,7 +85,7 @@ def add_dataset(parser: Parser) -> None:
 
 def add_strict(parser: Parser) -> None:
     """Add --strict."""
-    about = "exit with 2 if any part of the input was not understood"
+    about = "exit with 2 if the input has any issue that is not a note"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 

@@ -170,7 +170,8 @@ def _without_code(uri: str, kind: str, reading: Reading | None) -> InputError:
     if reading is None:
         return InputError(f"{uri} is {kind}, not a build log", HINT)
     if reading.issues:
-        return InputError(f"{uri} cannot be read: {reading.issues[0].message}", "fetch or build it again")
+        hint = "unpack it first" if reading.issues[0].code == "unopened-member" else "fetch or build it again"
+        return InputError(f"{uri} cannot be read: {reading.issues[0].message}", hint)
     return InputError(f"{uri} is {kind} without any GPU code: no machine code, no PTX", HINT)
 
 

@@ -64,7 +64,7 @@ def check_forms(wanted: Sequence[str], kind: Kind) -> list[Form]:
         forms = parse_forms(wanted, _able(kind))
     for form in forms:
         if kind not in formats.of_name(form.name).KINDS:
-            raise UsageError(f"{form.name} does not support a {kind}", f"choose from {', '.join(_able(kind))}")
+            raise UsageError(f"`{kind}` has no output format {form.name}", f"choose from {', '.join(_able(kind))}")
     return forms
 
 

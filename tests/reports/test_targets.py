@@ -165,15 +165,16 @@ def test_scan_has_no_findings_to_report(folder: Path) -> None:
         if "scan" not in module.KINDS:
             result = run("scan", LOG, "-f", name, cwd=folder)
             assert result.returncode == 2
-            assert f"{name} does not support a scan" in result.stderr.decode()
+            assert f"`scan` has no output format {name}" in result.stderr.decode()
             assert result.stdout == b""
 
 
 def test_help_names_every_format() -> None:
-    (commands,) = (each for each in build_parser("scan")._actions if each.choices)
-    assert commands.choices
-    text = commands.choices["scan"].format_help()
-    for name, module in formats.all_formats().items():
-        assert name in text
-        assert module.HELP
-        assert set(module.KINDS) <= {"scan", "check", "diff"}
+    for command in ("scan", "check", "diff"):
+        (commands,) = (each for each in build_parser(command)._actions if each.choices)
+        assert commands.choices
+        text = commands.choices[command].format_help()
+        for name, module in formats.all_formats().items():
+            assert (name in text) is (command in module.KINDS)
+            assert module.HELP
+            assert set(module.KINDS) <= {"scan", "check", "diff"}

@@ -81,7 +81,7 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
                     watcher.count(outcome)
     except KeyboardInterrupt:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
-        what = f"interrupted after {done:,} of {count(known, 'file')}; finished files are in {plan.into}"
+        what = f"interrupted after {done:,} of {count(known, 'file')}; results so far are in {plan.into}"
         raise UndecidedError(what, "run the same command again to continue") from None
     if summary.files["read"] or summary.failed:
         from spillscan.history.dataset.merge import merge

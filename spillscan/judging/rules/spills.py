@@ -89,7 +89,7 @@ def _unknown_change(change: Change, terms: Terms) -> str:
 
 
 _OWN = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
-_TOGETHER = {f"cumulative_{name}": f"{label} with its callees" for name, label in _OWN.items()}
+_TOGETHER = {f"cumulative_{name}": f"{label} including callees" for name, label in _OWN.items()}
 
 
 def _pairs(change: Change, names: Mapping[str, str]) -> list[Delta]:
@@ -105,7 +105,7 @@ def _excess(kernel: Kernel, most: int, total: Callable[[Iterable[int]], int]) ->
         return f"spills {'callee-saved registers: ' * kernel.saves_for_callers}{_bytes(kernel.spills)}"
     if bounds is not None and total(bounds[0]) > most:
         together = kernel.cumulative_spills
-        return f"spills {_bytes(together)} with its callees" if together else _doubt(kernel)
+        return f"spills {_bytes(together)}, including its callees" if together else _doubt(kernel)
     return "" if bounds is not None and total(bounds[1]) <= most else _without_sum(kernel, most)
 
 

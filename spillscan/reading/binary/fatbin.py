@@ -99,7 +99,7 @@ def first(region: Window) -> Window:
 def _between(region: Window, begin: int, end: int) -> DamageError | None:
     """Damage if the bytes between two fat binaries are not padding: they were a fat binary."""
     if region.copy(begin, end - begin, "fat binary").strip(b"\0"):
-        return DamageError(f"{end - begin} bytes that are not a fat binary", region.start + begin)
+        return DamageError(f"unexpected data between fat binaries: {end - begin} bytes", region.start + begin)
     return None
 
 

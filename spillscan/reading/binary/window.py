@@ -210,12 +210,11 @@ class Budget:
 
     def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
         """Error for ``stored`` bytes that decompress to more than :meth:`room`. ``size``: the size that they claim."""
-        limits = self.limits
-        key, most = "ratio", f"{limits.ratio:,} times its size"
-        if limits.member_bytes <= self._room(stored):
-            key, most = "member", f"{limits.member_bytes // MIB:,} MiB"
-        claim = "it decompresses to" if size is None else f"{stored} bytes declare a decompressed size of {size}:"
-        return LimitError(f"{claim} more than {most}", key, offset)
+        key, most = "ratio", f"{self.limits.ratio:,} times the compressed size"
+        if self.limits.member_bytes <= self._room(stored):
+            key, most = "member", f"{self.limits.member_bytes // MIB:,} MiB"
+        claim = "" if size is None else f"{stored} bytes declare {size} bytes, "
+        return LimitError(f"decompression limit exceeded: {claim}more than {most}", key, offset)
 
     def is_new(self, error: DamageError) -> bool:
         """Whether to report an error: of those from one limit only the first is reported."""

@@ -124,7 +124,7 @@ def test_a_kernel_with_equal_values_suppresses_none(rule: str, tmp_path: Path) -
 
 def policy_of(case: dict[str, Any]) -> Policy:
     """An example's policy."""
-    return Policy((layer(parse_yaml(yaml.safe_dump(case.get("policy", {})), "example")),))
+    return Policy((layer(parse_yaml(yaml.safe_dump(case.get("policy", {})), "spillscan.yaml")),))
 
 
 def findings(case: dict[str, Any], folder: Path) -> list[Finding]:

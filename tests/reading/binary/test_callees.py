@@ -116,7 +116,7 @@ def test_a_gate_sees_spills_of_callees(tmp_path: Path, name: str) -> None:
     assert b"pressed" in done.stdout
     if "-c-" not in name:
         assert b"calls_one (" in done.stdout
-        assert b"with its callees" in done.stdout
+        assert b"including its callees" in done.stdout
 
 
 def test_the_sum_alone_makes_a_gate_fail() -> None:
