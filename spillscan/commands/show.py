@@ -154,9 +154,8 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     least = "at least " if peak.at_least else ""
     where = f"{peak.address:#x}{', ' + place if place else ''}"
     yield f"  {least}{peak.registers} registers live at {where}{limit and '; ' + limit}"
-    style = style_of(None)
-    width = max(min(style.width - 16, _CURVE), 8)
-    yield f"    by address  {spark(pressure.live.counts, width, ascii_only=style.ascii_only)}"
+    width = max(min(style_of(None).width - 16, _CURVE), 8)
+    yield f"    by address  {spark(pressure.live.counts, width)}"
     for number, (line, most) in enumerate(pressure.lines[: spillmap.TOP]):
         yield f"    {'by line' if not number else '':8}  {most:>4}  {spillmap.where(line)}"
     for number, each in enumerate(pressure.ranges[:_SHOWN]):

@@ -259,9 +259,11 @@ class Names:
         return family
 
     def arguments(self, symbol: Key) -> str:
-        """Arguments to show below the family's name, ``<14, 64, false>``; the whole name if there are none."""
-        name, base = self.of(symbol), self.base(symbol)
-        return name.removeprefix(base) or name
+        """Arguments to show below the family's name, ``<14, 64, false>``; the whole name if there are none, or if only
+        their digest fits."""
+        name = self.of(symbol)
+        arguments = name.removeprefix(self.base(symbol))
+        return name if arguments[:1] in ("", "~") else arguments
 
     def argument(self, symbol: Key) -> str:
         """Value of ``--kernel`` that selects this kernel: its display name if complete and unambiguous, else its

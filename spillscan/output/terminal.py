@@ -13,11 +13,11 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import pairwise
-from textwrap import wrap
+from itertools import pairwise, zip_longest
+from textwrap import TextWrapper, wrap
 from typing import Any, NamedTuple, TextIO
 
-from spillscan.output.safe import clip, printable
+from spillscan.output.safe import printable
 
 RED, YELLOW, GREEN, DIM, BOLD, END = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 PLAIN_WIDTH = 120
@@ -25,9 +25,10 @@ PLAIN_WIDTH = 120
 _NARROWEST = 60
 _LONGEST_COMPLAINT = 1000
 """Maximum characters of a line on standard error; names in it may be very long."""
-_SMALLEST_NAME, _LEAST_NAME = 16, 8
-_READABLE_NAME = {True: 24, False: 40}
-"""Characters of a name before other columns are hidden: at up to 80 columns, and above."""
+_SMALLEST_CELL = 20
+"""Width to which columns of words are wrapped before names get lines of their own."""
+_READABLE_NAME = 40
+"""Characters of a name before other columns are hidden."""
 _MANY = 4
 """Rows, including the header, above which equal columns move to a caption."""
 
@@ -44,8 +45,6 @@ class Style(NamedTuple):
     """Whether escape sequences may be used."""
     rows: int | None = 25
     """Maximum rows of a table; ``None`` shows all."""
-    ascii_only: bool = False
-    """Whether the terminal shows only ASCII."""
 
 
 def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
@@ -53,14 +52,11 @@ def style_of(rows: int | None = None, to_terminal: bool = True) -> Style:
 
     ``NO_COLOR`` wins over ``FORCE_COLOR`` (``0``: not forced), which wins over the terminal's type.
     """
-    stream = sys.stdout
-    terminal = to_terminal and stream.isatty()
-    dumb = os.environ.get("TERM") == "dumb"
+    terminal = to_terminal and sys.stdout.isatty()
     forced = os.environ.get("FORCE_COLOR", "") not in ("", "0") and to_terminal
-    color = not os.environ.get("NO_COLOR") and (forced or (terminal and not dumb))
+    color = not os.environ.get("NO_COLOR") and (forced or (terminal and os.environ.get("TERM") != "dumb"))
     width = columns(PLAIN_WIDTH) if terminal or "COLUMNS" in os.environ else PLAIN_WIDTH
-    ascii_only = to_terminal and (dumb or "utf" not in (stream.encoding or "utf-8").lower())
-    return Style(width=max(_NARROWEST, width), color=color, rows=rows, ascii_only=ascii_only)
+    return Style(width=max(_NARROWEST, width), color=color, rows=rows)
 
 
 def columns(otherwise: int) -> int:
@@ -85,7 +81,9 @@ def for_people(stream: TextIO) -> None:
 
 
 _PLAINLY = "spillscan.plainly"
+_BARS = "▁▂▃▄▅▆▇█"
 _PLAIN = {"≤": "<=", "→": "->", "…": "...", "↑": "^", "↓": "v", "·": ".", "×": "x", "−": "-", "–": "-"}
+_PLAIN |= zip(_BARS, "01234567", strict=True)
 
 
 def _plainly(error: UnicodeError) -> tuple[str, int]:
@@ -102,17 +100,18 @@ def say(lines: Iterable[str]) -> None:
         print(printable(line))
 
 
-def wrapped(lines: Iterable[str], style: Style, indent: int | None = None) -> Iterator[str]:
-    """Lines, escaped and wrapped to the terminal's width.
+def wrapped(lines: Iterable[str], style: Style, indent: int | None = None, color: str = "") -> Iterator[str]:
+    """Lines, escaped and wrapped to the terminal's width, in ``color``.
 
     Continuation lines are indented by ``indent``, by default four more than the line itself. Words are not broken, so
     that paths can be copied.
     """
     for line in lines:
         lead = " " * (len(line) - len(line.lstrip()) + 4 if indent is None else indent)
-        yield from wrap(
+        parts = wrap(
             printable(line), style.width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
-        ) or [""]
+        )
+        yield from (paint(part, color, style) for part in parts or [""])
 
 
 def complain(text: str) -> None:
@@ -129,15 +128,14 @@ def table(
     left: Collection[str],
     spare: Sequence[str] = (),
     caption: bool = False,
-    words: Collection[str] = (),
     below: str = "",
 ) -> Iterator[str]:
     """Lines of a table, with columns as wide as needed.
 
     If the table is too wide, ``spare`` columns are hidden first and named in a last line, but the cells of column
-    ``below`` move to lines below their rows; then the names in the first column are cut, and ``words`` columns, the
-    widest first. ``left`` columns are left-aligned. A row of one cell is a
-    line across all columns. With ``caption``, columns with equal cells in many rows move to a line above.
+    ``below`` move to lines below their rows; then the other ``left`` columns are wrapped, the widest first, and names
+    in the first column get lines of their own. No word is cut. ``left`` columns are left-aligned. A row of one cell is
+    a line across all columns. With ``caption``, columns with equal cells in many rows move to a line above.
     """
     shown = [header, *(cells for cells, _ in rows if len(cells) == len(header))]
     grid = [[printable(cell) for cell in cells] for cells in shown]
@@ -146,49 +144,64 @@ def table(
         if alike:
             shared = ", ".join(f"{grid[0][at]} {grid[1][at]}" for at in alike)
             grid = [[cell for at, cell in enumerate(row) if at not in alike] for row in grid]
-            yield from (paint(part, DIM, style) for part in wrapped([f"in all rows: {shared}"], style, indent=2))
+            yield from wrapped([f"in all rows: {shared}"], style, indent=2, color=DIM)
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     gone: dict[str, list[str]] = {}
     for column in spare:
-        if _excess(grid, style, _READABLE_NAME[style.width <= 80]) > 0 and column in grid[0]:
+        if column in grid[0] and _excess([min(widths[0], _READABLE_NAME), *widths[1:]], style) > 0:
             at = grid[0].index(column)
             gone[column] = [row.pop(at) for row in grid]
-    moved = iter(gone.pop(below, [""] * len(grid))[1:])
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    longest = sorted((at for at, name in enumerate(grid[0]) if at and name in words), key=lambda at: -widths[at])
-    for smallest in (_SMALLEST_NAME, _LEAST_NAME):
-        for at in (0, *longest):
-            excess = sum(widths) + 2 * (len(widths) - 1) - style.width
-            if excess > 0:
-                widths[at] = min(widths[at], max(smallest, widths[at] - excess))
-    aligned = [name in left for name in grid[0]]
-    yield paint(_line(grid[0], widths, aligned), BOLD, style)
-    lines = iter(grid[1:])
-    for cells, color in rows:
+            del widths[at]
+    moved = iter(["", *gone.pop(below, [""] * len(grid))[1:]])
+    sides = ["<" if name in left else ">" for name in grid[0]]
+    wide = sorted((at for at, side in enumerate(sides) if at and side == "<"), key=lambda at: -widths[at])
+    for at, smallest in (*((at, _SMALLEST_CELL) for at in wide), (0, 0), *((at, 0) for at in wide)):
+        if (excess := _excess(widths, style)) > 0:
+            words = _BREAK.split(" ".join(row[at] for row in grid)) if at else grid[0][:1]
+            least = max(smallest, *map(len, words))
+            widths[at] = min(widths[at], max(least, widths[at] - excess))
+    lines = iter(grid)
+    for cells, color in [(header, BOLD), *rows]:
         if len(cells) < len(header):
-            yield from (paint(part, color, style) for part in wrapped(cells, style, indent=4))
+            yield from wrapped(cells, style, indent=4, color=color)
         else:
-            line = paint(_line(next(lines), widths, aligned), color, style)
-            yield _ZERO.sub(rf"\1{DIM}0{END}", line) if style.color and not color else line
+            for line in _lines(next(lines), widths, sides):
+                yield paint(line, color, style) if color or not style.color else _ZERO.sub(rf"\1{DIM}0{END}", line)
             if text := next(moved):
                 yield from wrapped([f"  {below}  {text}"], style)
     if gone:
-        yield from (paint(part, DIM, style) for part in wrapped([f"hidden columns: {', '.join(gone)}"], style))
+        yield from wrapped([f"hidden columns: {', '.join(name.partition(',')[0] for name in gone)}"], style, color=DIM)
 
 
 _ZERO = re.compile(r"(  )0(?=  |$)")
 """A cell of 0, which is dimmed."""
 
 
-def _excess(grid: Sequence[Sequence[str]], style: Style, keeping: int) -> int:
-    """Number of columns by which the table is too wide if names are cut to ``keeping`` characters."""
-    first, *others = (max(map(len, column)) for column in zip(*grid, strict=True))
-    return min(first, keeping) + sum(others) + 2 * len(others) - style.width
+def _excess(widths: Sequence[int], style: Style) -> int:
+    """Number of columns by which a table is too wide."""
+    return sum(widths) + 2 * (len(widths) - 1) - style.width
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], aligned_left: Sequence[bool]) -> str:
-    texts = (clip(cell, width) for cell, width in zip(cells, widths, strict=True))
-    sides = ("<" if to_left else ">" for to_left in aligned_left)
-    return "  ".join(map("{:{}{}}".format, texts, sides, widths)).rstrip()
+def _lines(cells: Sequence[str], widths: Sequence[int], sides: Sequence[str]) -> Iterator[str]:
+    """One row: a name that is too long on a line of its own, then the other cells, wrapped to their columns."""
+    own = [cells[0]] if len(cells[0]) > widths[0] else []
+    yield from own
+    parts = [[""] if own else [cells[0]], *map(_parts, cells[1:], widths[1:])]
+    for texts in zip_longest(*parts, fillvalue=""):
+        yield "  ".join(map("{:{}{}}".format, texts, sides, widths)).rstrip()
+
+
+_BREAK = re.compile(r"(\s+|(?<=/))")
+"""Where a cell may be wrapped: at a blank, and after a folder of a path."""
+
+
+class _Cell(TextWrapper):
+    wordsep_simple_re = _BREAK
+
+
+def _parts(cell: str, width: int) -> list[str]:
+    """``cell`` in lines; blanks in the bars of a trend are no places to wrap."""
+    return [cell] if len(cell) <= width else _Cell(width, break_long_words=False, break_on_hyphens=False).wrap(cell)
 
 
 def fold(more: int, style: Style, about: str = "") -> Iterator[str]:
@@ -203,19 +216,13 @@ def paint(text: str, color: str, style: Style) -> str:
     return f"{color}{shown}{END}" if style.color and color and shown else shown
 
 
-def spark(values: Sequence[int | None], width: int, *, least: int = 0, ascii_only: bool = False) -> str:
+def spark(values: Sequence[int | None], width: int, *, least: int = 0) -> str:
     """A sparkline; each bar is the maximum of its values, above ``least``; blank if none is known."""
     columns = min(width, len(values))
     cuts = [len(values) * at // columns for at in range(columns + 1)] if columns else [0]
-    tops = [
-        max((each for each in values[begin:end] if each is not None), default=None) for begin, end in pairwise(cuts)
-    ]
+    tops = [max((each for each in values[at:end] if each is not None), default=None) for at, end in pairwise(cuts)]
     span = max([each - least for each in tops if each is not None], default=0) or 1
-    signs = _DIGITS if ascii_only else _BARS
-    return "".join(" " if top is None else signs[round((len(signs) - 1) * (top - least) / span)] for top in tops)
-
-
-_BARS, _DIGITS = "▁▂▃▄▅▆▇█", "0123456789"
+    return "".join(" " if top is None else _BARS[round((len(_BARS) - 1) * (top - least) / span)] for top in tops)
 
 
 DELAY_SECONDS = 1.0

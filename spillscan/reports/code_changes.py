@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from spillscan.model.findings import CodeChange, Hunk, Moved
 from spillscan.naming import Names
-from spillscan.output.nouns import listed
+from spillscan.output.nouns import count, listed
 from spillscan.output.safe import printable
-from spillscan.output.terminal import DIM, RED, YELLOW, Style
+from spillscan.output.terminal import DIM, RED, YELLOW, Style, wrapped
 from spillscan.reports.report import Report
 from spillscan.reports.table import Column, Line, Table
 from spillscan.reports.words import cell, label_of
@@ -27,8 +27,8 @@ def summary(report: Report) -> str:
         return ""
     verdicts = Counter(each.verdict for each in report.code_changes)
     return (
-        f"code: {verdicts['differs']:,} differ, {verdicts['identical']:,} identical,"
-        f" {verdicts['not compared']:,} not compared"
+        f"code of {count(len(report.code_changes), 'pair')}: {verdicts['differs']:,} differ,"
+        f" {verdicts['identical']:,} identical, {verdicts['not compared']:,} not compared"
     )
 
 
@@ -45,8 +45,10 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
         yield f"{label_of(each.change.kernel, report.names)}:"
         yield from (printable(f"  {line}") for line in each.text)
-    yield ""
-    yield summary(report)
+    yield from ("", summary(report))
+    reasons = Counter(each.reasons[0] for each in report.code_changes if each.verdict == "not compared")
+    lines = [f"not compared: {reason} in {count(number, 'kernel')}" for reason, number in reasons.most_common(_HUNKS)]
+    yield from wrapped(lines, style)
 
 
 def _table(shown: Sequence[CodeChange], hidden: int, names: Names) -> Table[CodeChange]:

@@ -20,7 +20,7 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.markdown import code
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style
+from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style, wrapped
 from spillscan.reports import code_changes, listing, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
@@ -63,17 +63,15 @@ _COLUMNS: tuple[Column[ChangeRow], ...] = (
 
 def lines(report: Report, style: Style) -> Iterator[str]:
     """Table of the changes, counts, and the verdict."""
-    yield from pairings.toolkits(report)
+    yield from wrapped(pairings.toolkits(report), style)
     if report.changes:
         changed = change_table(report, style.rows, with_findings=True)
         yield from (*changed.text(style), "") if changed.rows else ()
-        yield from pairings.archs(report)
-        yield _counts(report)
+        yield from wrapped((*pairings.archs(report), _counts(report)), style)
     else:
         yield f"same figures in {words.checked(report.build)}{', as far as known' if report.gaps else ''}"
-    yield from pairings.other_code(report)
-    yield from pairings.libraries(report)
-    yield from pairings.rules(report.changes)
+    notes = (*pairings.other_code(report), *pairings.libraries(report), *pairings.rules(report.changes))
+    yield from wrapped(notes, style)
     yield from code_changes.text_lines(report, style)
     states = Counter[str](change.state for change in report.changes)
     if states["added"] and states["added"] == len(report.build.kernels) and states["removed"]:
@@ -148,7 +146,7 @@ def entries(report: Report) -> list[Entry]:
     """All changes, the most severe findings or the largest growth of ``report.sort`` first; equal archs are merged.
 
     Kernels of an arch that only one build has are omitted unless they have an error or a warning;
-    :func:`pairings.archs` counts them.
+    :func:`pairings.archs` names the archs.
     """
     findings: dict[int, list[Finding]] = defaultdict(list)
     for finding in words.counted(report):

@@ -80,7 +80,6 @@ def _color(kernel: Kernel) -> str:
 
 
 def _columns(report: Report, shown: Sequence[KernelRow]) -> list[Column[KernelRow]]:
-    inputs = len({each.origins[0].input for each in report.build.kernels if each.origins and not each.is_helper})
     copies = any(id(row.kernel) in report.copies for row in shown)
     names = report.names
 
@@ -107,8 +106,10 @@ def _columns(report: Report, shown: Sequence[KernelRow]) -> list[Column[KernelRo
         columns.append(Column("in loops", None, lambda row: _in_loops(row.kernel), True, spare=6))
     if any(row.kernel.sass and row.kernel.sass.live_peak for row in shown):
         columns.append(Column("live", None, lambda row: _live(row.kernel)))
-    if inputs > 1 or any(row.kernel.key.unit for row in shown):
-        columns.append(Column("unit", None, lambda row: _unit(row.archs, inputs, report), True, 0 if copies else 4))
+    if report.inputs > 1 or any(row.kernel.key.unit for row in shown):
+        columns.append(
+            Column("unit", None, lambda row: _unit(row.archs, report.inputs, report), True, 0 if copies else 4)
+        )
     return columns
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 
 from spillscan.judging.places import source_place
 from spillscan.model import Finding
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint
+from spillscan.output.terminal import BOLD, DIM, RED, YELLOW, Style, fold, paint, wrapped
 from spillscan.reports.groups import shared_label
 from spillscan.reports.report import Report
 from spillscan.reports.words import (
@@ -25,9 +24,6 @@ from spillscan.reports.words import (
     severities,
     step_facts,
 )
-
-_LEAST_TEXT = 40
-"""Minimum width of a block's text, in columns."""
 
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
@@ -54,11 +50,8 @@ _HEADING = 6
 def block(rows: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
     """``  cause   …``: rows of (heading, text), wrapped to the style's width; commands stay whole for pasting."""
     for heading, text in rows:
-        lead = f"  {heading:<{_HEADING}} "
-        width = max(style.width - len(lead), _LEAST_TEXT)
-        parts = [text] if heading == "next" else wrap(text, width, break_long_words=False, break_on_hyphens=False)
-        for at, part in enumerate(parts):
-            yield paint(f"{lead if at == 0 else ' ' * len(lead)}{part}", "", style)
+        line = f"  {heading:<{_HEADING}} {text}"
+        yield from [printable(line)] if heading == "next" else wrapped([line], style, _HEADING + 3)
 
 
 def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str:
@@ -86,15 +79,16 @@ def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
     from spillscan.judging.rule_docs import explanations
     from spillscan.reports.gaps import few_of_a_kind, gap_lines
 
+    fixes = dict(explanations("gaps"))  # each is shown once
     for each in few_of_a_kind(report.gaps, report.names):
         if isinstance(each, str):
             yield paint(each, DIM, style)
             continue
-        known = explanations("gaps").get(each.code)  # absent if a newer release wrote the snapshot
-        yield paint(f"{each.place}incomplete: {each.text} [{each.code}]", YELLOW, style)
+        known = fixes.pop(each.code, None)  # absent if a newer release wrote the snapshot
+        line = f"{each.place}incomplete: {each.text} [{each.code}]"
+        yield from wrapped([line], style, color=YELLOW) if style.width <= 80 else [paint(line, YELLOW, style)]
         yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
-    for line in gap_lines(report.accepted, report.names):
-        yield paint(f"accepted gap: {line}", DIM, style)
+    yield from wrapped([f"accepted gap: {line}" for line in gap_lines(report.accepted, report.names)], style, color=DIM)
 
 
 def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spillscan.model import Change
+from spillscan.model.symbols import natural
 from spillscan.naming import Names, alone
 from spillscan.naming.libraries import whole
 from spillscan.output.nouns import count, listed
@@ -37,21 +38,22 @@ def counts(changes: Sequence[Change]) -> list[str]:
 def whole_archs(report: Report) -> dict[str, str]:
     """Archs that only one build has, as ``new`` or ``gone``."""
     old, new = ({each.key.arch for each in build.kernels} if build else set() for build in (report.base, report.build))
-    archs = sorted(arch for arch in old ^ new if arch) if old and new else ()
+    archs = sorted((arch for arch in old ^ new if arch), key=natural) if old and new else ()
     return {arch: "new" if arch in new else "gone" for arch in archs}
 
 
 def archs(report: Report) -> Iterator[str]:
-    """``sm_103 is new: 296 kernels``."""
-    numbers = Counter(each.kernel.key.arch for each in report.changes if each.state in ("added", "removed"))
-    for arch, state in whole_archs(report).items():
-        yield f"{printable(arch, words.LONGEST_ARCH)} is {state}: {count(numbers[arch], 'kernel')}"
+    """``archs new: sm_103, sm_121``: their kernels are among those added or removed."""
+    state_of = whole_archs(report)
+    for state in sorted(set(state_of.values())):
+        named = ", ".join(arch for arch in state_of if state_of[arch] == state)
+        yield f"archs {state}: {printable(named, words.LONGEST_NAME)}"
 
 
 def other_code(report: Report) -> Iterator[str]:
     """Number of kernels with equal metrics and different code, unless the code was compared."""
     if report.recoded and report.code_changes is None:
-        yield f"{count(len(report.recoded), 'kernel')} with equal metrics and different code (--with code)"
+        yield f"different code in {len(report.recoded):,} of those with the same figures (--with code)"
 
 
 def toolkits(report: Report) -> Iterator[str]:
@@ -63,9 +65,9 @@ def toolkits(report: Report) -> Iterator[str]:
     moved = [change for change in report.changes if change.toolkits]
     if moved:
         concerned = {id(change.kernel) for change in moved}
-        counts = words.severities([each for each in report.open_findings if id(each.kernel) in concerned])
-        kernels = f"{len(moved):,} of {count(len(report.changes), 'change')}"
-        yield f"compiled by another toolkit: {kernels}{f' ({counts})' if counts else ''}"
+        counts = words.severities([each for each in words.counted(report) if id(each.kernel) in concerned])
+        by = f" ({counts})" if counts else ""
+        yield f"compiled by another toolkit: {count(len(moved), 'changed kernel')}{by}"
 
 
 def _versions(versions: Sequence[str]) -> str:

@@ -146,6 +146,11 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         return {**copies(base, _holder), **copies(self.build.kernels, _holder)}
 
     @cached_property
+    def inputs(self) -> int:
+        """Number of inputs with kernels of the build."""
+        return len({each.origins[0].input for each in self.build.kernels if each.origins and not each.is_helper})
+
+    @cached_property
     def grown(self) -> list[Change]:
         """The pairs of a diff whose registers or spills grew, the worst first."""
         return [

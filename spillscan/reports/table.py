@@ -126,7 +126,6 @@ class Table(Struct, Generic[T], frozen=True, kw_only=True, dict=True):
             self.left,
             spare=[column.head or "" for column in spare],
             caption=self.caption,
-            words=self.left,
             below=next((column.head or "" for column in spare if column.spare < 0), ""),
         )
         hidden = self.hidden + len(self.rows) - len(rows)

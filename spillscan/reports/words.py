@@ -193,12 +193,12 @@ def alike(findings: Iterable[Finding], report: Report) -> list[list[Finding]]:
 
 
 def place_text(finding: Finding, report: Report) -> str:
-    """Line of the source, else of the log or file; in a package its library, after the name of the package."""
+    """Line of the source, else of the log or file; in a package its library, after the name of one of several."""
     if source := source_place(finding, report.tree):
         return source.text
     place, library = str(place_in_input(finding.origin, report.tree)), library_of(finding.kernel, str)
     inside = finding.origin is not None and library not in ("", finding.origin.input)
-    return f"{basename(place)}:{printable(library)}" if inside else place
+    return ":".join([basename(place)] * (report.inputs > 1) + [printable(library)]) if inside else place
 
 
 def baseline_lines(report: Report) -> Iterator[str]:

@@ -36,7 +36,7 @@ EPILOG = "Example: spillscan history --dataset data/ --launch 'gemm*=256' -f mar
 _EXPLAINED = 50
 """Maximum number of rows whose cause is looked up."""
 _MAIN = ("spill_bytes", "registers", "resident_blocks")
-"""Metrics of a kernel that are always shown."""
+"""Metrics of a kernel that are always shown; on a narrow terminal, others of the highest ranks are hidden first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -305,15 +305,16 @@ def _of_kernel(series: Series, builds: Sequence[KeptBuild], names: Names, metric
         if point is not None
     ]
 
-    def value(metric: str) -> Callable[[_Point], int | None]:
-        return lambda point: point.values[metric]
+    def column(metric: str) -> Column[_Point]:
+        one = find_metric(metric)
+        return Column(one.head, metric, lambda at: at.values[metric], spare=(metric not in _MAIN) * (999 - one.rank))
 
     columns: list[Column[_Point]] = [
         Column(None, "symbol", lambda point: kernel.key.symbol),
         Column(None, "name", lambda point: kernel.name),
         Column(None, "arch", lambda point: kernel.key.arch),
         *_of_build(lambda point: point.build),
-        *(Column(find_metric(metric).head, metric, value(metric)) for metric in metrics),
+        *map(column, metrics),
     ]
     title = f"{names.of(kernel.named_by)}  {kernel.key.arch or 'arch unknown'}"
     return Table(columns=columns, rows=points, title=title)

@@ -183,8 +183,8 @@ def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places)
     if group.code == "arch-missing":
         where = f"{group.place} of the newer build" if group.place else "the newer build"
         units = len({places.of(kernel) for kernel in kernels})
-        among = f" in {count(units, 'unit')}" if units > 1 else ""
-        message = f"{where} has no kernel for {group.arch or 'an unknown arch'}: {_counted(kernels)}{among}"
+        lost = count(len(kernels), "kernel") + (f" in {count(units, 'unit')}" if units > 1 else "")
+        message = f"{where} has no kernel for {group.arch or 'an unknown arch'}: {lost} of the older build missing"
     elif group.code == "unit-missing":
         message = f"{group.place} is not in the newer build: {_counted(kernels)} ({archs})"
     else:
