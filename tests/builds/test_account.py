@@ -40,6 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "killed": "echo killed >&2; kill -9 $$",
         "ended": "kill $$",
         "orphan": "kill -9 $PPID",
+        "interrupted": "sleep .2; kill -INT $PPID; code one",
         "passed": "sleep .2; kill $PPID; sleep 2",
         "warns": "echo warning: $* >&2; code one",
         "script": '[ -z "$CC_PRINT_HEADERS" ] || exit 3; code one',  # it may be a cache, which hashes the variable

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spillscan import commands
+from spillscan import cli, commands
 from spillscan.cli import main
 from spillscan.commands._synonyms import _SYNONYMS
 from spillscan.commands.completion import _actions
@@ -158,6 +158,17 @@ def test_an_error_that_no_command_expects_is_one_line_and_exit_2(
     monkeypatch.setenv("SPILLSCAN_DEBUG", "1")
     assert main(["check", str(HEAD)]) == 2
     assert ("Traceback" in capsys.readouterr().err) == isinstance(error, RuntimeError)
+
+
+def test_settings_of_libraries_leave_those_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: dict[str, str] = {}
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    monkeypatch.setattr(os, "putenv", added.__setitem__)
+    monkeypatch.setattr(os, "_exit", lambda status: None)
+    monkeypatch.setattr(sys, "argv", ["spillscan", "--version"])
+    cli.entry()
+    assert added == {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -15,7 +15,7 @@ from spillscan.advice.sweep.settings import Setting
 from tests.advice.sweep.support import PTX, PTXAS, by_hand, curves, run
 
 FEW = ("--kernel", "gemm<8, 8>", "--kernel", "attention<32>")
-WORDS = (PTX, *FEW, "--arch", "sm_90", "--limits", "64", "--bounds", "256x4", "--launch", "gemm*=256")
+WORDS = (PTX, *FEW, "--arch", "sm_90", "--limits", "64", "--bounds", "256x4", "--launch", "gemm*=256,1024")
 SETTINGS = (Setting(), Setting(limit=64), Setting(threads=256, blocks=4))
 
 
@@ -38,6 +38,7 @@ def test_every_form(tmp_path: Path) -> None:
     status, said, errors = run("sweep", *WORDS, "-f", "text", *forms)
     assert (status, errors) == (0, "")
     assert "* 64       64  1,224/1,224     2,092    560          4     32  50%  registers" in said
+    assert ": 256 threads, 1,024 B dynamic shared memory\n" in said
     rows = list(csv.DictReader(io.StringIO((tmp_path / "csv").read_text())))
     points = [each for curve in json.loads((tmp_path / "json").read_text())["curves"] for each in curve["points"]]
     assert [row["registers"] for row in rows] == [str(each["registers"]) for each in points]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan.judging.compare.matrix import matrix
-from spillscan.model import Build, Kernel, LaunchBounds
+from spillscan.model import Build, Kernel, LaunchBounds, Usage
 from spillscan.output.terminal import Style
 from spillscan.reports.matrix import lines
 from spillscan.reports.report import names_of
@@ -63,10 +63,10 @@ def test_a_function_is_no_kernel_of_another_arch() -> None:
 
 
 def test_ranks_and_values() -> None:
-    kernels = [of("a", 10), of("b", 90), of("c", 20), of("d", 20)]
+    kernels = [of("a", 10), of("b", 90), of("c", 20), of("d", 20), kernel("unknown", usage=Usage())]
     after = [of("a", 11), of("b", 90), of("c", 40), of("d", 40)]
     found = matrix([build(*kernels), build(*after)], ["v", "w"], ["registers"])
-    assert [row.kernel.key.symbol for row in found.ranked("registers")] == ["c", "d", "a", "b"]
+    assert [row.kernel.key.symbol for row in found.ranked("registers")] == ["c", "d", "a", "b", "unknown"]
     usage = replace(kernels[0].usage, spill_store_bytes=8, spill_load_bytes=4, stack_bytes=None)
     usage = replace(usage, constant_bytes=((0, 300), (2, 20)))
     spilling = replace(kernels[0], usage=usage)

@@ -74,7 +74,7 @@ MISTAKES = [
     ("accept:\n- {reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
-    ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'"),
+    ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'; did you mean"),
     ("renamed:\n  'a*': b\n", "2: 'a*' and 'b' must be two names with the same number of stars"),
     ("renamed: [a]\n", "1: renamed: expected a mapping, got a list"),
     ("labels: {gemm: [relu]}\n", "1: unknown key 'labels'; `spillscan config` lists the keys"),

@@ -80,7 +80,7 @@ TABLE: list[tuple[str, dict[str, Any], list[Sidecar], tuple[int, int, int | None
         None,
         128,
     ),
-    ("a device function has no launch", {"role": "function"}, [siblings(threads_per_block=64)], None, 0),
+    ("a function has none", {"role": "function"}, [siblings(threads_per_block=64, dynamic_shared_bytes=8)], None, 0),
 ]
 
 

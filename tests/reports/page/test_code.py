@@ -69,6 +69,10 @@ def test_first_fixes_and_live_registers(folder: Path) -> None:
     assert found["explained"]["spill"][0] == "The kernel spills registers to local memory"
 
 
+def test_lines_around_code_end_with_the_file() -> None:
+    assert [*code._file({2: 1.0}, ["one", "two", "three"])] == [[1, 0.0, "one"], [2, 1.0, "two"], [3, 0.0, "three"]]
+
+
 def test_no_source_is_read_that_was_not_asked_for(folder: Path) -> None:
     def lines(*words: str) -> list[str]:
         held = page(folder, "scan", str(folder / "new.cubin"), *words)["code"]
