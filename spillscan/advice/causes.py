@@ -196,7 +196,7 @@ def _limit(kernel: Kernel) -> str:
     most = most_registers(kernel)
     if limit is None:
         if registers is not None and registers >= most - 2:
-            share = "the maximum of" if registers >= most else f"of at most {most} on"
+            share = "the maximum of" if registers >= most else f"with a maximum of {most} on"
             return f"{registers} registers, {share} {kernel.key.arch or 'the instruction set'}"
         return f"no register limit; ptxas uses {registers}" if allowed is not None else ""
     spare = registers is not None and registers + REGISTER_STEP <= limit
@@ -216,7 +216,7 @@ def _limiting(kernel: Kernel, limit: int) -> str:
     possible = here is not None and threads <= here.max_threads_per_block
     if possible and here is not None and register_limit(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
-    return f"launch bounds of {count(threads, 'thread')} with minimum blocks, or __maxnreg__, limit it to"
+    return f"launch bounds ({count(threads, 'thread')} and a minimum of blocks) or __maxnreg__ limit it to"
 
 
 def limit_of(kernel: Kernel) -> int | None:

@@ -1,7 +1,7 @@
 """Rank the kernels of a build by spill cost, and suggest a fix for each family (kernels of one template).
 
-Spill cost is bytes × 10^loop depth. A `fix` was compiled or follows from the metrics; a `try`
-is an estimate that --try compiles. Kernels without spills come last.
+Spill cost is bytes × 10^loop depth. Rows named `fix` were compiled or follow from the
+metrics; rows named `try` are estimates, which --try compiles. Kernels without spills come last.
 """
 
 from __future__ import annotations

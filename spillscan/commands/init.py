@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_inputs(parser, default=_inputs.LEFT)
     _options.words(parser, "--build", "COMMAND", "build command of the job (default: those of `spillscan run`)")
     parser.add_argument(
-        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: where this copy came from)"
+        "--install", metavar="SPEC", help="requirement of the job's `pip install` (default: as this copy was installed)"
     )
     _options.flag(parser, "--try", "run the job's commands in a clean clone of the last commit")
     _options.add_launches(parser)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (*_LEVELS, _ALONE),
         ("arch", "kind"),
-        "copy (alone): duplicate code and its cost",
+        "copy shows duplicate code and its cost, and cannot be combined",
     )
     _policy.add_accept(parser)
     _options.add_rows(parser, 12, "rows per group", "groups")

@@ -96,7 +96,7 @@ def spilling(
         (spilling("-arch sm_90", threads=256), ""),  # disassembly does not have the limit
         (spilling("-arch sm_90 -g"), "debug build (-G): ptxas does not optimize it"),
         (spilling(registers=255), "255 registers, the maximum of sm_90"),
-        (spilling(registers=253), "253 registers, of at most 255 on sm_90"),
+        (spilling(registers=253), "253 registers, with a maximum of 255 on sm_90"),
         (spilling(limit=168, threads=384, registers=166), "launch bounds of 384 threads limit it to 168 registers"),
         (
             spilling(limit=168, threads=384, registers=80),
@@ -104,7 +104,7 @@ def spilling(
         ),
         (
             spilling(limit=40, threads=64),
-            "launch bounds of 64 threads with minimum blocks, or __maxnreg__, limit it to 40 registers",
+            "launch bounds (64 threads and a minimum of blocks) or __maxnreg__ limit it to 40 registers",
         ),
         (spilling("-arch sm_90", limit=40), "__maxnreg__(40) limits it to 40 registers"),
         (spilling(limit=40), "__maxnreg__ or -maxrregcount limits it to 40 registers"),

@@ -61,7 +61,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
         _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
-        _column("unit_id", str, "input of this row"),
+        _column("unit_id", str, "input of this row (`unit_id` of `units`)"),
         _column("position", int, "index within the input"),
         _column("commit", str, "audit that wrote the row"),
     ],
@@ -99,7 +99,7 @@ class IssueRow(Struct):
     format: Annotated[str | None, Meta(description="format of the input")]
     hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that may be missing")]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
-    unit_id: Annotated[str, Meta(description="input of this row")]
+    unit_id: Annotated[str, Meta(description="input of this row (`unit_id` of `units`)")]
     position: Annotated[int, Meta(description="index within the input")]
     commit: Annotated[str, Meta(description="audit that wrote the row")]
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from spillscan.output.errors import InputError
 from spillscan.reading.inputs import codecs, formats
-from spillscan.reading.inputs.encoding import TOO_LONG, decoded, is_encoded, whole_lines
+from spillscan.reading.inputs.encoding import decoded, is_encoded, whole_lines
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class Stream:
         return whole_lines(self.chunks(), too_long or self._refuse)
 
     def _refuse(self) -> None:
-        raise InputError(f"{self._label}: {TOO_LONG}")
+        raise InputError(f"{self._label}: a line of more than 1 MiB", "check that this is the right file")
 
     def _decoded(self) -> Iterator[bytes]:
         chunks = self._decompressed()
