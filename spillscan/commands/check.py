@@ -1,6 +1,6 @@
 """Fail if a kernel spills, exceeds a limit, or regressed since the baseline.
 
-Exit status: 0 no failing findings, 1 failing findings, 2 incomplete input or usage error.
+Exit status: 0 passed, 1 failing findings, 2 incomplete input or usage error.
 """
 
 from __future__ import annotations
