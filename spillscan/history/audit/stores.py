@@ -105,7 +105,7 @@ def listed(url: str) -> list[Listed]:
         raise InputError(f"no such file: {shown(url)}", "pass files, folders, patterns or URLs") from error
     except Exception as error:
         raise InputError(
-            f"cannot list {shown(url)}: {reason_of(error)}", "check its address and credentials"
+            f"cannot list {shown(url)}: {reason_of(error)}", "check the store's address and credentials"
         ) from error
 
 

@@ -236,4 +236,4 @@ def _failing(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {error.strerror or error}") from error
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(f"{what}: {reason}", "check the dataset's address and credentials") from error
+        raise StoreError(f"{what}: {reason}", "check the store's address and credentials") from error

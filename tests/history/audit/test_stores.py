@@ -258,7 +258,7 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
     (line,) = output.err.splitlines()
     assert line.startswith(("spillscan: cannot list s3://gone/logs: ", "spillscan: cannot read s3://gone/data: "))
     assert ("Could not connect" if keys else "Unable to locate credentials") in line
-    assert line.endswith("; check its address and credentials")
+    assert line.endswith("; check the store's address and credentials")
 
 
 # ---- retries ------------------------------------------------------------------------------------------------------

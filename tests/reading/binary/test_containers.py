@@ -162,4 +162,4 @@ def test_a_fat_binary_that_lost_its_beginning() -> None:
     data = bytearray(stored("linked-13.5.so"))
     second = data.index(b"\x50\xed\x55\xba", data.index(b"\x50\xed\x55\xba") + 4)
     data[second] ^= 0xFF
-    assert "not a fat binary" in scanned(bytes(data))[1][0].message
+    assert "unexpected data between fat binaries" in scanned(bytes(data))[1][0].message
