@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from spillscan.model.symbols import arch_family
 from spillscan.output.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ _T = TypeVar("_T")
 def _functions(kernels: Iterable[Kernel]) -> Iterator[tuple[list[Kernel], Cubin, Function]]:
     """Kernels that were read from a binary, grouped by function, while their input is open. Skips what cannot be read
     again: standard input, and for a snapshot a binary that is gone or was rebuilt."""
-    by_input: dict[str, dict[tuple[str, str], list[Kernel]]] = {}
+    by_input: dict[str, dict[tuple[str | None, ...], list[Kernel]]] = {}
     for kernel in kernels:
         origin = kernel.sass.origin if kernel.sass else None
         if origin is not None and origin.format == "binary" and kernel.sass is not None and kernel.sass.digest:
             wanted = by_input.setdefault(origin.input, {})
-            wanted.setdefault((kernel.key.symbol, kernel.sass.digest), []).append(kernel)
+            wanted.setdefault((kernel.key.symbol, arch_family(kernel.key.arch), kernel.sass.digest), []).append(kernel)
     if not by_input:  # a log: neither NumPy nor the binary reader is loaded
         return
     from spillscan.reading.binary import records
@@ -34,13 +35,12 @@ def _functions(kernels: Iterable[Kernel]) -> Iterator[tuple[list[Kernel], Cubin,
     from spillscan.reading.inputs.source import Source
 
     for name, wanted in by_input.items():
-        symbols = {symbol for symbol, _ in wanted}
         if not os.path.isfile(name):
             continue
         with suppress(InputError), Source(name).open() as stream:
-            for cubin, function in records.cubins(stream.buffer(), symbols, DEFAULT):
+            for cubin, function in records.cubins(stream.buffer(), {str(symbol) for symbol, *_ in wanted}, DEFAULT):
                 with suppress(DamageError):
-                    if same := wanted.get((function.symbol, cubin.digest_of(function))):
+                    if same := wanted.get((function.symbol, f"sm_{cubin.number}", cubin.digest_of(function))):
                         yield same, cubin, function
 
 
