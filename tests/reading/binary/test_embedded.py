@@ -21,6 +21,7 @@ from spillscan.model.code import PortableCode, SassFunction
 from spillscan.output.errors import InputError
 from spillscan.reading.binary import images, records
 from spillscan.reading.binary.elf import Elf
+from spillscan.reading.binary.fetch import texts_of
 from spillscan.reading.binary.window import Window
 from spillscan.reading.inputs import formats
 from spillscan.reading.inputs.formats import GPU_CODE, kind_of_binary
@@ -345,3 +346,13 @@ def test_sparse_ranges_are_not_searched(at: int, tmp_path: Path) -> None:
         stream.write(TINY)
     read, right = (scan(str(each)).kernels for each in (file, TINY_FILE))
     assert [kernel.usage for kernel in read] == [kernel.usage for kernel in right] != []
+
+
+def test_equal_code_of_two_archs_is_read_again_from_its_own(tmp_path: Path) -> None:
+    other = bytearray(TINY)
+    assert other[49] == 80
+    other[49] = 86
+    (tmp_path / "both.fatbin").write_bytes(fat(entry(TINY, 80), entry(bytes(other), 86)))
+    kernels = scan(tmp_path / "both.fatbin").kernels
+    texts = texts_of(kernels)
+    assert [(each.key.arch, texts[id(each)].number) for each in kernels] == [("sm_80", 80), ("sm_86", 86)]
