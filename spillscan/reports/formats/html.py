@@ -170,6 +170,7 @@ def _verdict(report: Report) -> dict[str, Any]:
 
 
 def title(report: Report) -> str:
-    """Inputs as a title: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``."""
-    sides = (inputs_of(build).rstrip("/").rpartition("/")[2] for build in (report.base, report.build) if build)
-    return " → ".join(filter(None, sides))
+    """Inputs as a title: ``build.log``, ``base.log → head.log``, ``a.log and 3 more``; paths if the names are equal."""
+    paths = [inputs_of(build) for build in (report.base, report.build) if build]
+    names = [path.rstrip("/").rpartition("/")[2] for path in paths]
+    return " → ".join(filter(None, names if len(set(names)) == len(names) else paths))

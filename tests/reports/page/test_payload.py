@@ -112,6 +112,11 @@ def test_issues_are_on_the_page() -> None:
     assert payload(Report(kind="scan", build=unknown))["overview"]["read"]["unknown_lines"] == 3
 
 
+def test_builds_of_equal_names_are_titled_by_their_paths() -> None:
+    sides = [[kernel("k", origins=(Origin(input=f"/out/{each}/build.log"),))] for each in ("head", "base")]
+    assert payload(report_of("diff", *sides))["title"] == "/out/base/build.log → /out/head/build.log"
+
+
 def test_findings_and_changes_lead_to_their_kernels() -> None:
     report = compared()
     found = payload(report)
