@@ -174,7 +174,7 @@ def _document(build: Build, advised: Advised, rest: Sequence[str], total: int, n
                 "name": names.of(made.ranked.worst.named_by),
                 "arch": made.ranked.worst.key.arch,
                 "unit": made.ranked.worst.key.unit,
-                "weight": made.ranked.cost,
+                "cost": made.ranked.cost,
                 "share": made.ranked.share,
                 "spill_ns": made.ranked.spill_ns,
                 "time_ns": made.ranked.time_ns,

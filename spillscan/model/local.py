@@ -76,7 +76,7 @@ class CostLine(Struct, frozen=True, kw_only=True):
     """Bytes accessed per thread, each instruction counted once."""
     depth: int | None
     """Natural loops around the innermost access; ``None`` if control flow is unknown."""
-    weight: int
+    cost: int
     """Spill cost: bytes × 10 per enclosing loop."""
     share: float
     """Share of the spill cost of all accesses of this class, including those without a line: 0 to 1."""
@@ -310,11 +310,11 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
                     accesses=len(group),
                     bytes=sum(access.bytes for access in group),
                     depth=max((access.depth for access in group if access.depth is not None), default=None),
-                    weight=line_cost,
+                    cost=line_cost,
                     share=line_cost / total[kind],
                 )
             )
-        return tuple(sorted(lines, key=lambda line: (-line.weight, str(line.source)))[:_MOST_LINES])
+        return tuple(sorted(lines, key=lambda line: (-line.cost, str(line.source)))[:_MOST_LINES])
 
     @property
     def spills_in_loops(self) -> dict[int, int]:

@@ -297,7 +297,7 @@ def sass_of(found: SassJson) -> SassStats:
     places = () if peak is None else (peak.registers, peak.address, peak.line or 0)
     traffics = [frame, *(each for role in found.roles for each in (role.spill, role.local))]
     moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
-    moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.weight, each.depth or 0)]
+    moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.cost, each.depth or 0)]
     if not all(0 <= line.share <= 1 for line in found.lines):
         raise ValueError("a share outside 0 to 1")
     set_to = [number for role in found.roles for number in (role.address, role.registers) if number is not None]

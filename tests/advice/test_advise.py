@@ -27,7 +27,7 @@ from tests.reporting import kernel
 
 def test_lines_name_inlined_code() -> None:
     inner = SourceLine(file="/lib/math.cuh", line=9, inlined_at=SourceLine(file="src/gemm.cu", line=50))
-    line = CostLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, weight=80, share=1.0)
+    line = CostLine(kind="spill", source=inner, accesses=2, bytes=8, depth=1, cost=80, share=1.0)
     group = Group("spill", True, 8, 1, False)
     stats = SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 8),), local=LocalTraffic(kept=((group, 1),)))
     found = kernel("k", 8, sass=replace(stats, local=replace(stats.local, kept_lines=(line,))))

@@ -94,7 +94,7 @@ def kernel(**facts: Any) -> Kernel:
 def read(line: int = 0) -> SassStats:
     """Machine code whose spills have a source line, or none."""
     source = SourceLine(file="k.cu", line=line)
-    lines = (CostLine(kind="spill", source=source, accesses=2, bytes=8, depth=0, weight=8, share=1.0),) if line else ()
+    lines = (CostLine(kind="spill", source=source, accesses=2, bytes=8, depth=0, cost=8, share=1.0),) if line else ()
     local = LocalTraffic(kept=((Group("spill", True, 4, 0, False), 2),), kept_lines=lines, evidence="annotation")
     return SassStats(instructions=8, code_bytes=128, opcodes=(("STL", 2),), local=local)
 
