@@ -33,11 +33,11 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
     elif inputs and "-" not in inputs:
         yield f"accept (all findings): spillscan baseline write {gate.arguments}".rstrip()
         if gate.path is None:
-            yield f"  then check with --baseline {DEFAULT_FILE}, or set `baseline: {DEFAULT_FILE}` in the policy"
+            yield f"  then check with --baseline {DEFAULT_FILE}"
     for finding in named[:1]:
         listed = any(layer.accept for layer in gate.policy.layers[:-1])  # the last one is of options
-        change = "add to `accept`: {}" if listed else "accept: [{}]"
-        yield f"accept (first one only): in spillscan.yaml, {change.format(acceptance(finding))}"
+        yield f"accept (first one only): add to {'`accept` in ' if listed else ''}spillscan.yaml:"
+        yield f"  {acceptance(finding)}" if listed else f"  accept: [{acceptance(finding)}]"
 
 
 def acceptance(finding: Finding) -> str:

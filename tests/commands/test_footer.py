@@ -45,12 +45,12 @@ def test_printed_acceptances_work(options: tuple[str, ...], tmp_path: Path) -> N
     assert run(*shlex.split(command[1]), cwd=tmp_path).returncode == 0
     assert run(*call, "--baseline", "spillscan-baseline.jsonl", cwd=tmp_path).returncode == 0
     assert text.count("accept (first one only)") == text.count("\n  then check with --baseline ") == 1
-    entry = re.search(r"^accept \(first one only\): in spillscan.yaml, (.*)$", text, re.MULTILINE)
+    entry = re.search(r"^accept \(first one only\): add to spillscan.yaml:\n  (.*)$", text, re.MULTILINE)
     assert entry
     (tmp_path / "spillscan.yaml").write_text(entry[1] + "\n")
     found = run(*call, cwd=tmp_path).stdout.decode()
     assert found.count(": error: ") < text.count(": error: ")
-    assert ("in spillscan.yaml, add to `accept`: {" in found) is (": error: " in found)
+    assert ("add to `accept` in spillscan.yaml:\n  {" in found) is (": error: " in found)
     assert "suppressed by `accept`: 1 finding" in found
 
 
