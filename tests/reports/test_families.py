@@ -31,6 +31,11 @@ def instances() -> list[Kernel]:
     return [*found, kernel("void rotate(int*)", registers=16)]
 
 
+def of_many_archs() -> list[Kernel]:
+    """One kernel on more archs than a line has room for."""
+    return [kernel("scale", spills=8 * (arch == 90), arch=f"sm_{arch}") for arch in (50, 60, 70, 75, 80, 86, 89, 90)]
+
+
 def older() -> list[Kernel]:
     """The same before they spilled."""
     quiet = {"spill_store_bytes": 0, "spill_load_bytes": 0, "registers": 40}
@@ -58,6 +63,7 @@ def printed() -> str:
         "scan, all rows": rendered("text", scan, Style(width=100, rows=None)),
         "scan, relocatable": rendered("text", report_of("scan", [kernel("scale", final=False)]), Style(width=80)),
         "check, 2 rows": rendered("text", check, Style(rows=2)),
+        "check, many archs": rendered("text", report_of("check", of_many_archs()), Style(width=80)),
         "check, 4 rows": rendered("text", check, Style(rows=4)),
         "check, Markdown": rendered("markdown", check),
         "diff, 8 rows": rendered("text", diff, Style(width=100, rows=8)),
