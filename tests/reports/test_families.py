@@ -33,7 +33,8 @@ def instances() -> list[Kernel]:
 
 def of_many_archs() -> list[Kernel]:
     """One kernel on more archs than a line has room for."""
-    return [kernel("scale", spills=8 * (arch == 90), arch=f"sm_{arch}") for arch in (50, 60, 70, 75, 80, 86, 89, 90)]
+    archs = (50, 60, 70, 75, 80, 86, 89, 90, 100, 120)
+    return [kernel("scale", spills=8 * (arch == 90), arch=f"sm_{arch}") for arch in archs]
 
 
 def older() -> list[Kernel]:
