@@ -137,7 +137,7 @@ def _diff(report: Report) -> Iterator[str]:
     grown = report.growths(_EXPLAINED)
     lines = []
     for each in grown:
-        lines.append(f"- {_name(report, each.after)}")
+        lines.append(f"- {_name(report, each.after)} {code(each.after.key.arch or 'arch unknown', LONGEST_ARCH)}")
         lines += [f"  - {words(printable(line, _LONGEST_REASON))}" for line in each.sentences()]
     yield from _folded_list("causes", lines)
 
