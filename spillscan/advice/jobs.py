@@ -20,10 +20,12 @@ from spillscan.output.safe import printable
 POLICY, BASELINE, IGNORED = "spillscan.yaml", "spillscan-baseline.jsonl", ".gitignore"
 WORKFLOW, PIPELINE = ".github/workflows/spillscan.yml", ".gitlab-ci.yml"
 TO_FILL_IN = {
-    "<SPILLSCAN>": "git URL or wheel to install (or pass --install SPEC)",
+    "<SPILLSCAN>": "git URL or wheel of spillscan (or pass --install SPEC)",
     "<IMAGE>": "a container image with nvcc",
 }
 """Placeholders of a job that only the user can fill in."""
+OURS = {WORKFLOW: "file", PIPELINE: "job"}
+"""Part of the CI configuration that `init` writes, by path."""
 _UNLINKED = "registers-not-final"
 _PACKAGES = {"cmake": "cmake", "ninja": "ninja-build", "meson": "meson ninja-build", "scons": "scons", "ctest": "cmake"}
 """Debian packages of build tools that a toolkit image lacks."""
@@ -62,7 +64,7 @@ def check_command(branch: str, forms: str) -> str:
 def policy(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]] = ()) -> str:
     """Text of a policy: the baseline, the ``launches`` that the user gave, and the families without a known launch."""
     lines = [
-        "# Limits of the gate: `spillscan config` lists all keys, `spillscan explain RULE` explains a finding.",
+        "# Policy of `spillscan check`. `spillscan config` lists all keys; `spillscan explain RULE` explains a rule.",
         "version: 1",
         f"baseline: {BASELINE}",
     ]
@@ -80,8 +82,8 @@ def _launches(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]])
         yield f"  - {{match: {_quoted(pattern)}, launch: {{threads_per_block: {launch.threads_per_block}{shared}}}}}"
     families = unknown_families(kernels, [pattern for pattern, _ in launches])
     if families:
-        brackets = "" if launches else ", and remove the [] above"
-        yield f"# TODO: set the block sizes, uncomment{brackets}."
+        brackets = "" if launches else " Delete the [] above."
+        yield f"# TODO: correct the block sizes and uncomment the lines.{brackets}"
     for pattern, members in families:
         entry = f"{{match: {_quoted(pattern)}, launch: {{threads_per_block: 256}}}}"
         yield f"#  - {entry}  # {count(len(members), 'kernel')}"

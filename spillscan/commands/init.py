@@ -1,6 +1,6 @@
 """Write a policy, a baseline of today's kernels, and a CI job that repeats the build recorded by `spillscan run`.
 
-Existing files are kept. --try runs the job's commands in a clean clone of the last commit.
+Existing files are kept or extended. --try runs the job's build and check commands in a clean clone of the last commit.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _LONGEST_FAILURE = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser, default=_inputs.LEFT)
-    _options.words(parser, "--build", "COMMAND", "build command of the job (default: those of `spillscan run`)")
+    _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded commands)")
     parser.add_argument(
-        "--install", metavar="SPEC", help="requirement of the job's `pip install` (default: as this copy was installed)"
+        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: where this copy came from)"
     )
-    _options.flag(parser, "--try", "run the job's commands in a clean clone of the last commit")
+    _options.flag(parser, "--try", "run the job's build and check commands in a clean clone of the last commit")
     _options.add_launches(parser)
 
 
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     written.append(jobs.BASELINE)
     status, text = 0, _text_of(path)
     for command in (command for command in job.build if command not in text):
-        complain(f"{path} does not run `{command}`; add it, or delete the file and run `spillscan init` again")
+        complain(f"{path} does not run `{command}`; add it, or delete the {jobs.OURS[path]} and run `init` again")
         status = 2
     for number, line in enumerate(text.splitlines(), 1):
         for word in (word for word in jobs.TO_FILL_IN if word in line):
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         status = _tried(job, written) or status
     say([f"next: {shlex.join(['git', 'add', *written])}"])
     if status == 2:
-        complain(f"exit status 2: {path} is incomplete; complete it as said above before you commit it")
+        complain(f"exit status 2: {path} is incomplete; make the changes listed above before you commit it")
     return status
 
 
