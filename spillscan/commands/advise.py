@@ -39,7 +39,7 @@ _NAMED = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser)
-    _options.words(parser, "--measured", "FILE", "CSV of an ncu profile; rank by measured time spent on spills")
+    _options.words(parser, "--measured", "FILE", "CSV of an ncu profile; rank by time × share of spill instructions")
     _trying.add_try(parser, "families")
     _options.add_launches(parser)
     _policy.add_file(parser)
@@ -121,13 +121,13 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
         yield f"limiter unknown for {unlaunched:,} of {count(len(entries), 'kernel')}; set --launch 'GLOB=THREADS'"
 
 
-def _head(build: Build, advised: Advised) -> str:
+def _head(build: Build, families: int) -> str:
     first = summary(build).splitlines()[0]
-    return f"{count(len(advised), 'family', 'families')} to fix; {first}" if advised else f"nothing to fix; {first}"
+    return f"{count(families, 'family', 'families')} to fix; {first}" if families else f"nothing to fix; {first}"
 
 
 def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names, style: Style) -> Iterator[str]:
-    yield from (paint(line, BOLD, style) for line in wrapped([_head(build, advised)], style))
+    yield from (paint(line, BOLD, style) for line in wrapped([_head(build, len(advised) + more)], style))
     about = None
     for number, (made, steps) in enumerate(advised, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
@@ -149,7 +149,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
 
 
 def _markdown(build: Build, advised: Advised, rest: Sequence[str], more: int, names: Names) -> Iterator[str]:
-    yield f"**spillscan** {words(_head(build, advised))}"
+    yield f"**spillscan** {words(_head(build, len(advised) + more))}"
     for number, (made, steps) in enumerate(advised, 1):
         yield ""
         yield f"{number}. {code(label_of(made.ranked.worst, names))}: {words(why_here(made.ranked))}"
