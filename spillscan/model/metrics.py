@@ -40,8 +40,8 @@ class Metric(Struct, frozen=True, kw_only=True):
     """Whether a difference is a change; if not, the metric follows from others that are compared themselves."""
     severe: bool = False
     """Whether an increase is so surely harmful that tables color it."""
-    since: int | None = 1
-    """First version of the dataset's schema with a column for it; ``None`` if there is no column."""
+    stored: bool = True
+    """Whether datasets have a column for it."""
     clause: str = ""
     """Name in the grammar of the clause that prints it on a registers line; empty if another line does, or none."""
     linker: str = ""
@@ -141,7 +141,7 @@ def _printed(name: str, rank: int, **declared: Any) -> Metric:
     return _metric(name, rank, **{"get": attrgetter(f"usage.{name}"), **declared})
 
 
-def _spills(name: str, rank: int, pair: str, way: int, since: int) -> Metric:
+def _spills(name: str, rank: int, pair: str, way: int) -> Metric:
     """Declaration of a metric that is element ``way`` of a kernel's ``pair``: as printed, else from the code."""
 
     def value(kernel: Kernel) -> int | None:
@@ -149,7 +149,7 @@ def _spills(name: str, rank: int, pair: str, way: int, since: int) -> Metric:
         printed: int | None = getattr(kernel.usage, name) if spills is None else spills[way]
         return printed
 
-    return _metric(name, rank, severe=True, since=since, get=value)
+    return _metric(name, rank, severe=True, get=value)
 
 
 PRINTED = (
@@ -157,11 +157,11 @@ PRINTED = (
     _printed("stack_bytes", 50, clause="stack"),
     # by ptxas 12.4 and later if it is not 0
     _printed("cumulative_stack_bytes", 51, clause="cumulative_stack", linker="stack_bytes", listed=True),
-    _spills("spill_store_bytes", 10, "spills", 0, since=1),
-    _spills("spill_load_bytes", 11, "spills", 1, since=1),
+    _spills("spill_store_bytes", 10, "spills", 0),
+    _spills("spill_load_bytes", 11, "spills", 1),
     # for a kernel whose callees are listed after it in a log, or contained in its code
-    _spills("cumulative_spill_store_bytes", 12, "cumulative_spills", 0, since=5),
-    _spills("cumulative_spill_load_bytes", 13, "cumulative_spills", 1, since=5),
+    _spills("cumulative_spill_store_bytes", 12, "cumulative_spills", 0),
+    _spills("cumulative_spill_load_bytes", 13, "cumulative_spills", 1),
     # by nvlink, and by ptxas for modules without the ABI
     _printed("local_bytes", 53, clause="local", linker="local_bytes", listed=True),
     _printed(
@@ -176,7 +176,7 @@ PRINTED = (
 """Metrics that compilers and linkers print, in the order of all tables."""
 
 
-def _code(name: str, rank: int, get: Callable[[SassStats], Any], since: int | None = None, **more: Any) -> Metric:
+def _code(name: str, rank: int, get: Callable[[SassStats], Any], *, stored: bool = False, **more: Any) -> Metric:
     """Declaration of a metric of the machine code."""
     label, about = _TEXTS.get(name) or more.pop("text")
 
@@ -184,7 +184,7 @@ def _code(name: str, rank: int, get: Callable[[SassStats], Any], since: int | No
         return None if kernel.sass is None or not kernel.sass.instructions else get(kernel.sass)
 
     about = f"{about}, if the machine code was read"
-    return Metric(name=name, label=label, about=about, rank=rank, source="code", since=since, get=value, **more)
+    return Metric(name=name, label=label, about=about, rank=rank, source="code", stored=stored, get=value, **more)
 
 
 def _local(kind: AccessClass, prefix: str, label: str, what: str) -> Iterator[Metric]:
@@ -236,20 +236,20 @@ def _compile_time(kernel: Kernel) -> int | None:
 
 
 _DERIVED = (
-    _metric("spill_bytes", 9, compared=False, severe=True, since=2, get=_spill_bytes),
-    _metric("resident_blocks", 20, worse="fewer", source="launch", since=None),
-    _metric("active_warps", 21, worse="fewer", source="launch", since=None),
-    _metric("footprint_bytes", 52, source="launch", since=None),
-    _metric("dynamic_shared_bytes", 62, source="launch", since=5, get=_dynamic_shared),
-    _metric("compile_ms", 95, compared=False, since=None, get=_compile_time),
-    _code("spills_in_loops", 30, _spills_in_loops, severe=True, since=2),
+    _metric("spill_bytes", 9, compared=False, severe=True, get=_spill_bytes),
+    _metric("resident_blocks", 20, worse="fewer", source="launch", stored=False),
+    _metric("active_warps", 21, worse="fewer", source="launch", stored=False),
+    _metric("footprint_bytes", 52, source="launch", stored=False),
+    _metric("dynamic_shared_bytes", 62, source="launch", get=_dynamic_shared),
+    _metric("compile_ms", 95, compared=False, stored=False, get=_compile_time),
+    _code("spills_in_loops", 30, _spills_in_loops, severe=True, stored=True),
     _code("spill_loop_depth", 31, _spill_depth, severe=True),
     _code("live_registers", 41, _live_registers, compared=False),
-    _code("setmaxnreg", 38, attrgetter("setmaxnreg"), worse="fewer", severe=True, since=5),
+    _code("setmaxnreg", 38, attrgetter("setmaxnreg"), worse="fewer", severe=True, stored=True),
     _code("role_registers", 39, _role_registers, kind="keyed"),
     _code("shared_spills", 61, attrgetter("shared_spills")),
-    _code("code_bytes", 90, attrgetter("code_bytes"), since=6),
-    _code("instructions", 91, attrgetter("instructions"), since=6),
+    _code("code_bytes", 90, attrgetter("code_bytes"), stored=True),
+    _code("instructions", 91, attrgetter("instructions"), stored=True),
     *_local("spill", "spill", "spill", "spill slots"),
     *_local("array", "array", "array", "arrays in local memory"),
     *_local("frame", "frame", "frame", "frames of callees, stack arguments and saved registers"),
@@ -263,7 +263,7 @@ COMPARED = tuple(each for each in METRICS if each.compared and each.kind == "num
 """Metrics by which two records are compared."""
 KEYED = tuple(each for each in METRICS if each.compared and each.kind == "keyed")
 """Metrics compared value by value: constant memory by bank, registers by role."""
-STORED = tuple(each for each in METRICS if each.since is not None and each.kind == "number")
+STORED = tuple(each for each in METRICS if each.stored and each.kind == "number")
 """Metrics of each kernel in a dataset."""
 RANKED = tuple(each for each in METRICS if each in STORED or each.name == "compile_ms")
 """Metrics by which kernels of a dataset are ranked."""

@@ -5,7 +5,7 @@ A name depends only on the kernel's own name and on the output's width. A digest
 keep canonical names.
 
 A name has the last scope, the base name and the template arguments. A wrapper kernel is named after the functor it
-runs: ``launch<Op>(Op)`` after ``Op``, ``launch<f()::'lambda'(int)>`` after ``f``.
+runs: ``launch<ns::Op>(ns::Op)`` after ``ns::Op``, ``launch<f()::'lambda'(int)>`` after ``f``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 
 from spillscan.judging.compare.metrics import compare
 from spillscan.model import Kernel, KernelKey
-from spillscan.model.metrics import COMPARED, METRICS, PRINTED, STORED, TABULAR, TRACKED
+from spillscan.model.metrics import COMPARED, METRICS, PRINTED, RANKED, STORED, TABULAR, TRACKED
 from spillscan.model.usage import NUMBERS, Usage
 from tests.conftest import ROOT
 from tests.history.dataset import test_docs
@@ -31,7 +31,7 @@ ADDITIONS = (
     (
         "model/metrics.py",
         '    _printed("surfaces", ',
-        '    _printed("widgets", 100, clause="widgets", since=4),\n',
+        '    _printed("widgets", 100, clause="widgets"),\n',
     ),
     ("model/metrics.py", '    "surfaces": (', '    "widgets": ("widgets", "widgets per block"),\n'),
 )
@@ -172,7 +172,8 @@ def page() -> str:
     for each in METRICS:
         source = f"{each.source}, linker" if each.linker else each.source
         about = each.about.removesuffix(", if the machine code was read")
-        lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {each.since or ''} | {about} |")
+        stored = "yes" * (each in RANKED)
+        lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {stored} | {about} |")
     return "\n".join(lines) + "\n"
 
 

@@ -46,7 +46,7 @@ _METRICS: tuple[Metric, ...] = STORED
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
-        _column("canonical", str, "symbol, the same in all checkouts and toolkits"),
+        _column("canonical", str, "canonical symbol, the same in all checkouts and toolkits"),
         _column("arch", str | None, "arch, such as `sm_90a`"),
         _column("symbol", str, "symbol as printed"),
         _column("name", str, "full demangled name"),
@@ -61,8 +61,8 @@ KernelRow: Any = msgspec.defstruct(
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
         _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
-        _column("unit_id", str, "input of this row (`unit_id` of `units`)"),
-        _column("position", int, "index within the input"),
+        _column("unit_id", str, "unit of the row (`unit_id` of `units`)"),
+        _column("position", int, "index within the unit"),
         _column("commit", str, "audit that wrote the row"),
     ],
 )
@@ -99,8 +99,8 @@ class IssueRow(Struct):
     format: Annotated[str | None, Meta(description="format of the input")]
     hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that may be missing")]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
-    unit_id: Annotated[str, Meta(description="input of this row (`unit_id` of `units`)")]
-    position: Annotated[int, Meta(description="index within the input")]
+    unit_id: Annotated[str, Meta(description="unit of the row (`unit_id` of `units`)")]
+    position: Annotated[int, Meta(description="index within the unit")]
     commit: Annotated[str, Meta(description="audit that wrote the row")]
 
 
