@@ -21,7 +21,7 @@ from spillscan.model import Build, Kernel, Launch
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches, settled
 from spillscan.output.markdown import code, words
-from spillscan.output.nouns import count, listed
+from spillscan.output.nouns import count, listed, of_number
 from spillscan.output.safe import printable
 from spillscan.output.terminal import BOLD, Style, fold, paint, wrapped
 from spillscan.reading.binary import fetch
@@ -144,7 +144,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
                 yield printable(f"{lead}{text}")
             else:
                 yield from wrapped([lead + printable(text, _LONGEST)], style, indent=len(lead))
-    yield from fold(more, style, " families")
+    yield from fold(more, style, f" {of_number(more, 'family', 'families')}")
     yield from wrapped(["", *rest] if rest else [], style, indent=2)
 
 

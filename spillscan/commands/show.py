@@ -31,8 +31,8 @@ EPILOG = "Example: spillscan show 'gemm<8>' build/ --arch sm_90"
 _CURVE = 64
 """Width of the curve of live registers in columns."""
 _SHOWN = 4
-_EVIDENCE = {"annotation": "ptxas annotations", "last-use": "the last use of each slot"}
 """Maximum number of printed places per slot; the rest is counted."""
+_EVIDENCE = {"annotation": "ptxas annotations", "last-use": "the last use of each slot"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

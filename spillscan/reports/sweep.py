@@ -11,7 +11,7 @@ from spillscan.advice.sweep.curves import Curve, Point
 from spillscan.model.symbols import demangle
 from spillscan.naming import Names
 from spillscan.output.markdown import words
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, of_number
 from spillscan.output.safe import clip, printable
 from spillscan.output.terminal import BOLD, Style, fold, paint
 from spillscan.reports.page import document as page
@@ -114,7 +114,8 @@ def text(curves: Sequence[Curve], style: Style) -> Iterator[str]:
             yield from (f"  {line}" for line in Table(columns=_COLUMNS, rows=curve.points).text(narrow))
             yield from (f"  {line}" for line in sentences(curve))
             yield ""
-    yield from fold(len(symbols) - len(symbols[: style.rows]), style, " kernels")
+    more = len(symbols) - len(symbols[: style.rows])
+    yield from fold(more, style, f" {of_number(more, 'kernel')}")
     yield LEGEND
     yield from [IN_PTX] * any(point.in_ptx for curve in curves for point in curve.points)
 
