@@ -73,15 +73,15 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
 def unknown_values(build: Build) -> Iterator[str]:
     """Registers and source lines that the input leaves open."""
     kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
-    unlinked = [kernel for kernel in kernels if kernel.final is False]
-    if unlinked:
+    if unlinked := [kernel for kernel in kernels if kernel.final is False]:
         yield f"final registers of {_of(unlinked, kernels)} (known after the device link)"
     stale = unread(build.issues)
     spilling = [each for each in build.kernels if sum(each.spills or ()) and each.key.unit not in stale]
     unplaced = [kernel for kernel in spilling if kernel.sass is None or not kernel.sass.local.lines]
     if unplaced:
         also = ", pass the binary too" if any(kernel.sass is None for kernel in unplaced) else ""
-        yield f"source lines of {count(len(unplaced), 'spilling kernel')} (compile with -lineinfo{also})"
+        noun = "function" if any(each.role == "function" for each in unplaced) else "kernel"
+        yield f"source lines of {count(len(unplaced), f'spilling {noun}')} (compile with -lineinfo{also})"
 
 
 def _of(some: Sequence[Kernel], kernels: Sequence[Kernel]) -> str:

@@ -65,7 +65,7 @@ def test_the_action_never_passes_on_nothing(machine: Machine) -> None:
     (machine.checkout / "empty.log").write_text("all is well\n")
     status, outputs, _ = judge(machine, inputs="empty.log")
     assert (status, outputs["status"], outputs["json"]) == (2, "2", "")
-    assert "could not judge" in machine.summary
+    assert "could not check" in machine.summary
 
 
 @pytest.mark.parametrize(

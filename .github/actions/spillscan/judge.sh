@@ -38,6 +38,6 @@ done
 if [ -e "$folder/report.md" ]; then
   cat "$folder/report.md" >> "$GITHUB_STEP_SUMMARY"
 else
-  echo "**spillscan** could not judge the build: see the log" >> "$GITHUB_STEP_SUMMARY"
+  echo "**spillscan** could not check the build: see the log" >> "$GITHUB_STEP_SUMMARY"
 fi
 exit "$status"

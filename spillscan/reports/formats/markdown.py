@@ -177,7 +177,7 @@ def _deltas(report: Report) -> str:
 def _check_result(report: Report) -> Iterator[str]:
     """Gaps and severe findings; then, folded, next steps, other findings and accepted gaps."""
     if report.gaps:
-        yield from ("", "**Incomplete input; the gate cannot pass:**", "")
+        yield from ("", f"**Incomplete input{'; the gate cannot pass' * (report.fail_on != 'never')}:**", "")
         yield from (f"- {words(line)}" for line in gap_lines(report.gaps, report.names))
     shown, others = _rows(_severe(report.open_findings), report)
     if shown:

@@ -77,7 +77,8 @@ def _check(report: Report, style: Style) -> Iterator[str]:
         yield ""
     mixed = f": {words.severities(findings)}" if len({each.severity for each in findings}) > 1 else ""
     head = f"{count(len(findings), 'finding')} in {words.checked(report.build)}{mixed}"
-    verdict = f"{count(len(report.gaps), 'gap')}: the gate cannot pass. {head}" if report.gaps else head
+    effect = ": the gate cannot pass" * (report.fail_on != "never")
+    verdict = f"{count(len(report.gaps), 'gap')}{effect}. {head}" if report.gaps else head
     yield from wrapped([verdict], style, indent=2)
     yield from words.baseline_lines(report)
     yield from report.details.accept

@@ -70,7 +70,7 @@ const spillscan = (() => {
   // The gaps of a check: open ones, and those that the policy accepts.
   function unknown(verdict) {
     const band = (title, lines) => (lines.length ? h("div", { class: "band warn-band" }, h("b", {}, title), h("ul", {}, lines.map((line) => h("li", {}, marked(line))))) : null);
-    return [band("Incomplete input, gate cannot pass", verdict.gaps), band("Accepted gaps", verdict.accepted)];
+    return [band("Incomplete input", verdict.gaps), band("Accepted gaps", verdict.accepted)];
   }
 
   // Addresses are #/view/id?key=value.
