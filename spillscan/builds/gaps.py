@@ -29,7 +29,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     for run in build.runs:
         if run.kept or run.status:
             how = f"ended with {_end(run.status)}" if run.status else "did not finish"
-            yield _issue("build-incomplete", f"`{' '.join(run.command)[:60]}` {how}: later steps are missing", name)
+            yield _issue("build-incomplete", f"`{' '.join(run.command)[:60]}` {how}: later steps may be missing", name)
     digest_of = cache(digest)
     for call in build.calls:
         if call.status != 0:

@@ -34,29 +34,29 @@ class Command(Protocol):
 
 GROUPS: dict[str, dict[str, str]] = {
     "read": {
-        "scan": "table of the kernels in build logs or binaries",
-        "show": "spill map of one kernel",
+        "scan": "print a table of the kernels in build logs or binaries",
+        "show": "print the spills of a kernel by source line and loop",
         "advise": "rank spilling kernels by cost, with line, cause and fix",
-        "size": "size of binaries by arch, kind, kernel, family, file",
+        "size": "print the size of binaries by arch, kind, kernel or file",
         "profile": "compare Nsight Compute measurements with a build",
     },
     "gate": {
         "check": "fail if a kernel spills, exceeds a limit or regressed",
-        "baseline": "record the accepted findings, or drop fixed ones",
+        "baseline": "record today's findings as accepted, or drop fixed ones",
         "init": "write a policy, a baseline and a CI job for this repository",
     },
     "compare": {
         "diff": "compare two builds, kernel by kernel",
-        "sweep": "compile a kernel with each register limit or launch bound",
-        "history": "regressions and improvements over many builds",
+        "sweep": "compile kernels at several register limits or launch bounds",
+        "history": "list regressions and improvements over many builds",
     },
     "explain": {
-        "occupancy": "resident blocks of a launch or a build, and their limiters",
-        "explain": "explain a rule or a gap, or list all",
+        "occupancy": "print blocks per SM of a launch or a build, and their limiters",
+        "explain": "explain a rule or a gap, or list all of them",
     },
-    "build": {
-        "run": "run a build and record its compilations",
-        "config": "print the policy in force and the origin of each value",
+    "set up": {
+        "run": "run a build and record its compiler calls",
+        "config": "print the policy in force",
         "completion": "print a completion script for bash, zsh or fish",
     },
 }
@@ -109,7 +109,8 @@ class Parser(argparse.ArgumentParser):
         for action in self._get_positional_actions():
             name = str(action.metavar or action.dest)
             several = f"{name}..." if action.nargs in ("*", "+") else name
-            words.append(f"[{several}]" if action.nargs in ("*", "?") else several)
+            optional = action.nargs in ("*", "?") or (action.nargs == argparse.PARSER and not action.required)
+            words.append(f"[{several}]" if optional else several)
         return " ".join(words).replace("%", "%%")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -194,7 +195,7 @@ def build_parser(only: str | None = None) -> Parser:
         prog="spillscan",
         usage="spillscan COMMAND ...",
         description="Finds register spills and regressions in builds of CUDA kernels.\n"
-        "First: `spillscan scan build.log`, then `spillscan advise build.log`.",
+        "Start with `spillscan scan build.log`, then `spillscan advise build.log`.",
         epilog="`spillscan COMMAND --help` describes a command; `--version` prints the version.\n"
         "Exit status: 0 passed, 1 failing findings, 2 incomplete input or usage error.",
     )

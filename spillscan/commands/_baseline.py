@@ -118,7 +118,7 @@ class Gate(NamedTuple):
             recorded = ", ".join(self.baseline.header.toolkits)
             notes["other-toolkit"] = (
                 f"this build uses CUDA {', '.join(others)}, but {self.path} was recorded with CUDA {recorded}; "
-                f"metrics may differ for that reason alone; to record the new values: {self._offer('write')}"
+                f"metrics may differ for this reason alone; to record the new values: {self._offer('write')}"
             )
         return notes
 
@@ -168,7 +168,7 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} has [{missing[0].rule}] of {_named(missing)}; the metrics to check it are missing"
+            message = f"{self.path} has [{missing[0].rule}] of {_named(missing)}; the build lacks metrics to check it"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 
@@ -185,7 +185,7 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--baseline-from",
         metavar="REF",
-        help="use policy and baseline as of the merge base with REF, such as origin/main",
+        help="take policy and baseline from the merge base of HEAD and REF, such as origin/main",
     )
 
 

@@ -25,7 +25,7 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
         return ["-"]
     if left := inputs_or_left(inputs):
         return left
-    raise UsageError("no INPUT", "pass a log file or a folder of logs, or pipe a log to standard input")
+    raise UsageError("no INPUT", "pass a build log, a binary or a folder, or pipe a log to standard input")
 
 
 LEFT = f"{RUN_FILE} as written by `spillscan run`"

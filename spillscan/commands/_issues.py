@@ -32,7 +32,7 @@ def report_issues(issues: Sequence[Issue]) -> None:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
-        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (-f json lists all)")
+        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (`spillscan check -f json` lists all)")
 
 
 def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
@@ -74,4 +74,4 @@ def refuse_issues(issues: Sequence[Issue]) -> None:
     """``--strict``: raise UndecidedError if any issue is more than a note."""
     severe = [issue for issue in issues if issue.severity != "note"]
     if severe:
-        raise UndecidedError(f"{count(len(severe), 'issue')} in the input (--strict): {severe[0].message}")
+        raise UndecidedError(f"{count(len(severe), 'issue')} in the input (--strict), the first: {severe[0].message}")

@@ -25,7 +25,7 @@ class MergeBase:
         self.revision = revision
         if revision.startswith("-") or not revision:
             raise UsageError(
-                f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit: origin/main"
+                f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit, such as origin/main"
             )
         top = self._git("rev-parse", "--show-toplevel")
         if top is None:
@@ -35,7 +35,7 @@ class MergeBase:
         if self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
             raise UsageError(f"{OPTION}: HEAD has no commit yet", "pass --baseline alone")
         if self._git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
-            raise UsageError(f"{OPTION}: unknown revision {revision!r}", f"git fetch it, or {_DEEPER}")
+            raise UsageError(f"{OPTION}: unknown revision {revision!r}", f"fetch it, or {_DEEPER}")
         base = self._git("merge-base", "HEAD", revision)
         if base is None:
             shallow = self._git("rev-parse", "--is-shallow-repository") == b"true\n"
@@ -78,7 +78,7 @@ class MergeBase:
                 raise UsageError(f"{OPTION}: {path} links to a file outside the repository", "move that file into it")
             wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
         else:
-            raise UsageError(f"{OPTION}: {path} follows too many links", "name the file itself")
+            raise UsageError(f"{OPTION}: {path} leads through too many links", "name the file itself")
         if mode is None:
             return None
         if mode == "040000":

@@ -12,6 +12,7 @@ from spillscan.output.errors import UsageError, nearest
 
 _REPORTS, _OF_FINDINGS = "text (default), json, csv, markdown, html", ", sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
+_STANDARD_INPUT = "standard input if it is a pipe or file, else spillscan-build.json"
 GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
 """Groupings of kernels in tables."""
 
@@ -62,13 +63,13 @@ def number(
 # ---- inputs -------------------------------------------------------------------------------------------------------
 
 
-def add_inputs(parser: Parser, *, default: str = "") -> None:
-    """Add INPUT…; ``default`` describes what is read without it, if not standard input."""
+def add_inputs(parser: Parser, *, default: str = _STANDARD_INPUT) -> None:
+    """Add INPUT…; ``default`` describes what is read without it."""
     about = (
-        "build log, object, library, wheel, SASS disassembly, snapshot (scan -f json), run file "
-        "(spillscan run), folder, glob, build in a history dataset (data/@LABEL), or - for standard input"
+        "build log, object, library, wheel, SASS disassembly, snapshot (written by scan -f json), run "
+        "file (written by spillscan run), folder, glob, build in a dataset (data/@LABEL), or - for standard input"
     )
-    about += f" (default: {default})" * bool(default)
+    about += f" (default: {default})"
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about, type=_input)
 
 
@@ -85,7 +86,7 @@ def add_dataset(parser: Parser) -> None:
 
 def add_strict(parser: Parser) -> None:
     """Add --strict."""
-    about = "exit with 2 if the input has any issue that is not a note"
+    about = "exit with 2 on any warning or error about the input"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 
@@ -138,15 +139,15 @@ def add_arch(parser: Parser) -> None:
 def add_selection(parser: Parser) -> None:
     """Add --arch and --kernel."""
     add_arch(parser)
-    about = "only kernels whose symbol or name (full, short or as printed) matches"
+    about = "only kernels whose symbol or name (full, short or as printed) matches GLOB"
     words(parser, "--kernel", "GLOB", about)
 
 
 def add_called(parser: Parser, inputs: str, about: str) -> None:
     """Add KERNEL and ``inputs``, described by ``about``; also --kernel, as in commands that select several kernels."""
-    first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit it with --kernel"
+    first = "a printed name, a glob such as '*gemm*', or part of the symbol; omit KERNEL if you use --kernel"
     parser.add_argument("words", metavar=f"KERNEL {inputs}", nargs="+", help=f"KERNEL: {first}. {inputs}: {about}")
-    parser.add_argument("--kernel", metavar="GLOB", help="select the kernel by a glob; replaces KERNEL")
+    parser.add_argument("--kernel", metavar="GLOB", help="select kernels by a glob instead of KERNEL")
 
 
 def add_one_arch(parser: Parser) -> None:
@@ -219,7 +220,7 @@ def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
 
 def add_metric(parser: Parser, known: Sequence[Metric], about: str) -> None:
     """Add --metric, repeatable, one of the ``known`` metrics."""
-    about = f"{about}; `spillscan explain metrics` lists them; repeatable"
+    about = f"{about}; see `spillscan explain metrics`; repeatable"
     parser.add_argument("--metric", metavar="NAME", help=about, action="append", default=[], choices=_names(known))
 
 

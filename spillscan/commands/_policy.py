@@ -25,13 +25,10 @@ _OF_OPTIONS = ("fail_on", "baseline", "devices")
 """Keys with options of their own."""
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add --config and --set."""
+def add_file(parser: argparse.ArgumentParser, such: str = "max_registers=128 or max_spill_bytes=none") -> None:
+    """Add --config and --set; ``such``: an example of a key that the command uses."""
     parser.add_argument("--config", metavar="FILE", help="policy file, or `none` (default: the nearest spillscan.yaml)")
-    _options.add_set(
-        parser,
-        "override a policy key, such as max_registers=128 or max_spill_bytes=none; `spillscan config` lists all keys",
-    )
+    _options.add_set(parser, f"override a policy key, such as {such}; `spillscan config` lists all keys")
 
 
 def add_severity(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +37,7 @@ def add_severity(parser: argparse.ArgumentParser) -> None:
         "--severity",
         action="append",
         metavar="RULE=LEVEL",
-        help="severity of RULE: error, warning, note, or off; repeatable",
+        help="set the severity of RULE: error, warning, note or off; repeatable",
     )
 
 

@@ -1,7 +1,8 @@
 """Rank the kernels of a build by spill cost, and suggest a fix for each family (kernels of one template).
 
-Spill cost is bytes × 10^loop depth. Rows named `fix` were compiled or follow from the
-metrics; rows named `try` are estimates, which --try compiles. Kernels without spills come last.
+Spill cost is bytes × 10^loop depth. A row `fix` was compiled, or its effect follows from the metrics. A row `option`
+was compiled, but has a drawback. A row `try` is an estimate, or was not compiled for all kernels that it affects.
+Kernels without spills come last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from spillscan.advice.families import Advice, advice, facts, fix_data
 from spillscan.advice.profile.launches import read_profiles
 from spillscan.advice.profile.matching import Matched, matched
-from spillscan.advice.ranking import ranked, spill_cost, why_here
+from spillscan.advice.ranking import ranked, why_here
 from spillscan.advice.sweep.proposals import no_step, refusal
 from spillscan.commands import _answers, _inputs, _issues, _offers, _options, _policy, _trying
 from spillscan.commands._selection import Selection
@@ -110,7 +111,7 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
     """Reasons why kernels have no advice."""
     entries = [kernel for kernel in build.kernels if kernel.role == "entry"]
     silent = sum(kernel.spills is None for kernel in entries)
-    unlaunched = sum(not spill_cost(kernel) and launches.launch_of(kernel) is None for kernel in entries)
+    unlaunched = sum(launches.launch_of(kernel) is None for kernel in entries)
     if using := other_local(entries):
         first = [f"{names.of(each.named_by)} ({each.key.arch or 'arch unknown'})" for each in using[:_NAMED]]
         shown = listed(dict.fromkeys(first), len(using) - _NAMED)

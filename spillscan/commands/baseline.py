@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--output",
             dest="baseline",
             metavar="FILE",
-            help=f"baseline file to write (default: the one set in the policy, else {_baseline.DEFAULT_FILE})",
+            help=f"baseline file (default: the one set in the policy, else {_baseline.DEFAULT_FILE})",
         )
         _options.add_arch(action)
         _policy.add_severity(action)
@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Record all kernels and findings of a build. Entries of kernels missing from the build are kept."""
+    """Record all kernels and findings of a build. Entries of an existing file are kept for kernels that the
+    build lacks."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path) if os.path.exists(path) else None
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))
@@ -67,7 +68,7 @@ def write(arguments: argparse.Namespace) -> int:
     _save(made.baseline, path)
     counts = compare(findings, build, old, policy, of_changes=True).counts() if old else {}
     before = ", ".join(f"{number:,} {state}" for state, number in counts.items() if number and state != "suppressed")
-    say([f"{path}: {_summary(made.baseline)}" + (f" (before: {before})" if before else "")])
+    say([f"{path}: {_summary(made.baseline)}" + (f" (compared with the previous file: {before})" if before else "")])
     say(_left_out(made))
     if not read.units:
         complain(UNCOUNTED)

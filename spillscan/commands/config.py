@@ -1,4 +1,4 @@
-"""Print the policy in force: the defaults, spillscan.yaml and the options.
+"""Print the policy in force: the defaults, overridden by spillscan.yaml, overridden by options.
 
 The output is a policy file. With --kernel, print the values for one kernel.
 """
@@ -29,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _policy.add_fail_on(parser)
     _policy.add_severity(parser)
     _options.add_launches(parser)
-    _options.add_strict(parser)
     _policy.add_file(parser)
 
 

@@ -25,7 +25,6 @@ from spillscan.model.findings import CodeChange
 from spillscan.model.metrics import TABULAR
 from spillscan.output.errors import UsageError
 from spillscan.output.files import parse_forms
-from spillscan.output.nouns import count
 from spillscan.output.records import objects
 from spillscan.output.terminal import Style
 from spillscan.reports import matrix as matrix_report
@@ -36,7 +35,7 @@ _OF_ONE_BUILD = ("no-kernel", "fewer-kernels", "not-comparable", "unknown-code")
 """Gaps that concern a single build, not the comparison."""
 _GROUPINGS = tuple(each for each in _options.GROUPINGS if each != "arch")
 """Groupings other than by arch; archs are columns."""
-_EQUAL = "both inputs are the same, byte by byte"
+_EQUAL = "both inputs are identical, byte for byte"
 
 EPILOG = "Example: spillscan diff main.json build.log --fail-on error"
 
@@ -52,24 +51,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
-        help="lowest severity that fails (default: never); policy: as set in the policy; code: if machine code differs",
+        help="lowest severity that fails (default: never); policy: the one set in the policy; code: the same, and any"
+        " difference in machine code fails, too",
     )
-    _options.flag(parser, "--why", "rank the causes of each kernel's growth, with evidence")
+    _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence")
     _options.add_with(
         parser,
         {
-            "code": "compare machine code, data and attributes (binaries of sm_70 and later, or snapshots)",
+            "code": "compare machine code, data and attributes (binaries of sm_70 and later; JSON of scan --with code)",
             "code-text": "the same, with a diff of the instructions",
         },
     )
     parser.add_argument(
         "--by",
         choices=("arch", *_GROUPINGS),
-        help="arch: one column per arch and build; others: group the changes; by default, long tables are grouped by"
+        help="arch: one column per arch; other values: group the changes; by default, long tables are grouped by"
         " family (kernels of one template)",
     )
     _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
-    _options.add_metric(parser, TABULAR, "metric of the table (default: spill_bytes and registers)")
+    _options.add_metric(parser, TABULAR, "metric of the table of --by arch (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_severity(parser)
@@ -128,7 +128,7 @@ def _check_call(arguments: argparse.Namespace) -> None:
         raise UsageError("a diff needs two builds", "pass BASE and HEAD, or --by arch")
     elif len(arguments.inputs) > 2:
         raise UsageError(
-            count(len(arguments.inputs), "build"),
+            f"a diff needs two builds, not {len(arguments.inputs)}",
             "pass BASE and HEAD; for more builds, use --by arch or `spillscan history`",
         )
     elif arguments.metric:

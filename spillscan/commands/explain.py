@@ -1,4 +1,7 @@
-"""Explain a rule or a gap: its meaning, an example and the fix. Without an argument, list all of them."""
+"""Explain a rule or a gap: what it means, and what to do. Without an argument, list all of them.
+
+`explain devices` lists all devices, `explain metrics` all metrics. -f applies only to these two.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _devices(arguments)
     if arguments.rule == "metrics":
         return _metrics(arguments)
+    if arguments.format:
+        raise UsageError("-f applies only to `explain devices` and `explain metrics`", "leave -f out")
     rules, about_rules, about_kinds = all_rules(), explanations("rules"), explanations("gaps")
     names = (*rules, *KINDS)
     if arguments.rule is None:

@@ -182,7 +182,7 @@ def _tried(job: jobs.Job, written: Sequence[str]) -> int:
         with open(os.path.join(tools, "spillscan"), "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m spillscan "$@"\n')
         os.chmod(file.name, 0o755)
-        say([f"running the job in a clean clone of the last commit, with this spillscan instead of {job.install}:"])
+        say([f"running the job in a clean clone of the last commit, with this copy instead of {job.install}:"])
         environment = os.environ | {"PATH": os.pathsep.join((tools, os.environ.get("PATH", os.defpath))), "HOME": home}
         for command in (*job.build, jobs.check_command("NO_PULL_REQUEST", "-f text")):
             done = subprocess.run(
@@ -194,7 +194,7 @@ def _tried(job: jobs.Job, written: Sequence[str]) -> int:
                 stderr=subprocess.STDOUT,
                 check=False,
             )
-            say([f"  {printable(command)}: {f'exit status {done.returncode}' if done.returncode else 'passes'}"])
+            say([f"  {printable(command)}: {f'exit status {done.returncode}' if done.returncode else 'passed'}"])
             if done.returncode:
                 lines = done.stdout.decode("utf-8", "replace").replace(f"{clone}/", "").splitlines()
                 say(f"    {printable(line)}" for line in lines[-_LONGEST_FAILURE:])

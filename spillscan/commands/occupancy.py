@@ -1,6 +1,6 @@
 """Print resident blocks per SM, the limit of each resource, and what would gain or lose a block.
 
-The first argument is a device (sm_89, 9.0, H100) with --threads and --registers, or a build, whose kernels are listed.
+Pass a device (sm_89, 9.0 or H100) with --threads and --registers, or a build to list its kernels.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _KEYS = {
     "max_dynamic_shared_bytes": "the kernel's MaxDynamicSharedMemorySize attribute, or max",
     "carveout_percent": "preferred shared memory, percent of the SM's maximum",
     "barriers": "named barriers per block (default: 1)",
-    "cluster_blocks": "blocks per cluster (9.0 and later)",
+    "cluster_blocks": "blocks per cluster (compute capability 9.0 and later)",
     "min_blocks_per_sm": "blocks to reach (prints the dynamic shared memory available to each)",
     "stack_bytes": "stack bytes per thread (prints the GPU memory reserved for it)",
-    "cache_preference": f"{', '.join(PREFERENCES)} (3.x)",
-    "global_caching": f"{', '.join(CACHING)} (5.2, 5.3, 6.1 and 6.2)",
+    "cache_preference": f"{', '.join(PREFERENCES)} (compute capability 3.x)",
+    "global_caching": f"{', '.join(CACHING)} (compute capability 5.2, 5.3, 6.1, 6.2)",
 }
 """Keys of --set for one configuration."""
 _NEEDED = "a device, --threads and --registers are required"
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_selection(parser)
     _options.add_formats(parser, "text", "json", "csv", "markdown")
     _options.add_rows(parser, 10, "kernels to show", "kernels")
-    one = parser.add_argument_group("one configuration (with --threads and --registers)")
+    one = parser.add_argument_group("one configuration (--threads and --registers, or --launch-bounds)")
     one.description = "; ".join(f"--set {key}: {about}" for key, about in _KEYS.items())
     one.add_argument("--threads", metavar="N", help="threads per block")
     one.add_argument("--registers", metavar="N", help="registers per thread")
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
-        help="print the register limit of __launch_bounds__(T, B) and its occupancy",
+        help="print the register limit of __launch_bounds__(T, B), and the occupancy at that limit",
     )
 
 
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no device", f"{_NEEDED}: spillscan occupancy sm_90 --threads 256 --registers 64")
     if others:
         raise UsageError(
-            f"unexpected argument {others[0][:60]}", "pass one device, or inputs (and their device with --device)"
+            f"unexpected argument {others[0][:60]}", "pass one device, or a build (and its device with --device)"
         )
     vars(arguments).update(_set(arguments.settings))
     answer = _answer(arguments, *resolve(first))
@@ -213,10 +213,11 @@ def _one(arguments: argparse.Namespace, configuration: Configuration, gpu: Gpu |
 
 
 def _records(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Any]]:
-    """CSV records, the header first; items of lists are joined by ``+``."""
-    yield tuple(rows[0])
+    """CSV records, the header first; items of lists are joined by ``+``, and objects are left out."""
+    names = [name for name in rows[0] if name not in ("at_threads", "fixes", "next_block", "tried")] if rows else []
+    yield names
     for row in rows:
-        yield ["+".join(value) if isinstance(value, list) else value for value in row.values()]
+        yield ["+".join(row[name]) if isinstance(row[name], list) else row[name] for name in names]
 
 
 # ---- a build ------------------------------------------------------------------------------------------------------
@@ -252,7 +253,10 @@ def _of_build(arguments: argparse.Namespace, forms: Sequence[Form]) -> None:
         yield from _table(rows, names, code, trials).markdown(None)
         yield from fold(len(entries) - len(shown), Style())
 
-    _answers.answer(forms, text=text, json=lambda: _data(entries, policy, code, trials), markdown=markdown)
+    def rows() -> list[dict[str, Any]]:
+        return _data(entries, policy, code, trials)
+
+    _answers.answer(forms, text=text, json=rows, csv=lambda: _records(rows()), markdown=markdown)
     _issues.report_issues(build.issues)
 
 

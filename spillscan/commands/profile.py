@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="CSV of ncu: raw page (with --set full) or details page; file, folder, glob, or - for standard input",
+        help="CSV of ncu (raw page with --set full, or details page): file, folder, glob, or - for standard input",
     )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help="the profiled build")
     _options.flag(parser, "--launches", "print the block sizes as a policy file instead")
@@ -66,7 +66,7 @@ def _select(launches: Sequence[Matched], arches: Sequence[str], globs: Sequence[
         if wanted:
             kept = [each for each in kept if any(each in those for those in selected.values())]
     if not kept:
-        raise InputError("no launch matches both --arch and --kernel", "leave the option out to list all launches")
+        raise InputError("no launch matches both --arch and --kernel", "leave out one of them")
     return kept
 
 

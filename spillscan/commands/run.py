@@ -1,6 +1,6 @@
 """Run a build, and record its compiler calls and the files with GPU code that it wrote.
 
-`spillscan scan` and `check` read the run file. Output and exit status are the build's.
+The record is the run file, which `spillscan scan` and `check` read. Output and exit status are the build's.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file to write or update (default: spillscan-build.json); calls that are not repeated stay",
+        help="run file to write or update (default: spillscan-build.json); earlier calls stay unless repeated",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         metavar="DIR",
-        help="another folder to watch for files with GPU code; always watched: the git work tree or the current folder,"
-        " and the folders of recorded calls; repeatable",
+        help="another folder to watch for files with GPU code, besides the git work tree (else the current folder) and"
+        " the folders of recorded calls; repeatable",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="build command")
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_with(
         parser,
         {
-            "live": "peak of live registers, for -f json and --sort (sm_75 and later; 2 s per million instructions)",
+            "live": "report the peak of live registers of binaries (sm_75 and later; 2 s per million instructions)",
             "code": "also write the machine code of binaries (-f json), for a later `diff --with code`",
         },
     )
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="group the kernels; by default, long tables are grouped by family (kernels of one template)",
     )
     _options.add_sort(
-        parser, "sort by a metric, largest first (default: worst kernel first); `spillscan explain metrics` lists them"
+        parser, "sort by a metric, largest first (default: worst kernel first); see `spillscan explain metrics`"
     )
     parser.add_argument(
         "--assemble",

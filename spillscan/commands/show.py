@@ -1,6 +1,7 @@
-"""Print the spills of one kernel by source line and loop, largest spill cost first.
+"""Print the spills of a kernel by source line and loop, largest spill cost (bytes × 10^loop depth) first.
 
-Without KERNEL, all kernels of INPUT are shown. A kernel without local memory takes one line.
+Without KERNEL, all kernels of one INPUT are shown. If there are several, each
+kernel without local memory takes one line.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(
             f"neither a binary nor SASS disassembly: {given}",
-            "pass an object file, a library, or cuobjdump -sass",
+            "pass an object file, a library, or the output of cuobjdump -sass",
         )
     names = Names([kernel.named_by for kernel in build.kernels])
     kernels = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]

@@ -1,6 +1,6 @@
 """Print the size of binaries by arch, kind, kernel or file. Each byte counts once, and the sums equal the file sizes.
 
-Members of an archive that are compressed together share the stored bytes in proportion to their unpacked sizes.
+If archive members are compressed together, their stored bytes are divided in proportion to their unpacked sizes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (*_LEVELS, _ALONE),
         ("arch", "kind"),
-        "copy shows duplicate code and its cost, and cannot be combined",
+        "copy shows duplicate code and its size, and cannot be combined with others",
     )
     _policy.add_accept(parser)
-    _options.add_rows(parser, 12, "rows per group", "groups")
-    _policy.add_file(parser)
+    _options.add_rows(parser, 12, "rows per group", "rows")
+    _policy.add_file(parser, "max_file_bytes=1000000")
     _options.add_formats(parser, "text", "json", "csv", "html")
 
 

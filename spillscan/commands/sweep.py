@@ -1,6 +1,6 @@
-"""Compile one kernel at several register limits or launch bounds, and compare registers, spills and occupancy.
+"""Compile kernels at several register limits or launch bounds, and compare registers, spills and occupancy.
 
-Checks that the kernel's PTX contains each setting. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
+A setting that the generated PTX lacks is not tried. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="PTX file, CUDA source, quoted nvcc command, or a run file (with --kernel)",
+        help="PTX file, CUDA source, quoted nvcc command, or run file (with --kernel)",
     )
     default = "default: each limit that lets another warp fit"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")

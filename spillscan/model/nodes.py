@@ -147,8 +147,8 @@ class _Composer:
                 raise UsageError(f"{place}: a key must be text, not a list or a mapping")
             if key.value in found:
                 raise UsageError(
-                    f"{place}: {described(key.value)} appears twice",
-                    f"first at {found[key.value].place}: merge the two",
+                    f"{place}: key {described(key.value)} appears twice",
+                    f"merge it with the one at {found[key.value].place}",
                 )
             found[key.value] = self._node(next(self._events), place, depth + 1)
         return found

@@ -33,7 +33,6 @@ from spillscan.model.snapshot import (
 )
 from spillscan.model.symbols import demangle, short_name
 from spillscan.model.usage import NUMBERS
-from spillscan.output.nouns import count
 
 T = TypeVar("T")
 
@@ -224,7 +223,7 @@ def build_of(data: bytes) -> Build:
     if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
         raise ValueError(f"missing key `{'issues' if found.issues is None else 'stats'}`")
     if stats.kernels + stats.functions > len(found.kernels):
-        raise ValueError(f"it contains {count(len(found.kernels), 'kernel')} of {stats.kernels + stats.functions:,}")
+        raise ValueError(f"it contains only {len(found.kernels):,} of {stats.kernels + stats.functions:,} kernels")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues or ())),
@@ -245,7 +244,7 @@ def _decoded(data: bytes) -> SnapshotJson:
     except msgspec.ValidationError:
         version = msgspec.json.decode(data, type=VersionJson).schema_version
         if version != SCHEMA_VERSION:
-            raise ValueError(f"schema version {version}; this spillscan reads {SCHEMA_VERSION}") from None
+            raise ValueError(f"schema version {version}, but this spillscan reads version {SCHEMA_VERSION}") from None
         raise
 
 
@@ -287,7 +286,7 @@ def _launch(launch: Launch | None) -> Launch | None:
     if launch is not None:
         counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
         if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
-            raise ValueError(f"impossible launch: {launch.threads_per_block} threads per block")
+            raise ValueError("impossible values of a launch")
     return launch
 
 

@@ -62,7 +62,7 @@ def scan(
         reading = _read(each, Options(live=live), None if watch is None else _watched(watch, each.uri, done), stored)
         done += each.bytes
         if not each.explicit and (subject := _subject(reading, each.uri, names)):
-            message = f"{each.uri} is a report of {subject}, which is also an input: skipped"
+            message = f"skipped {each.uri}: it is a report about {subject}, which is also an input"
             total.issues.append(_issue("left-out-report", message, each.uri, severity="note"))
             continue
         total.add(reading)
@@ -168,11 +168,11 @@ def _read(each: Source, options: Options, watch: Callable[[int], None] | None, s
 
 def _without_code(uri: str, kind: str, reading: Reading | None) -> InputError:
     if reading is None:
-        return InputError(f"{uri} is {kind}, not a build log", HINT)
+        return InputError(f"{uri} is {kind}, not a build log", "pass a build log, or a binary with GPU code")
     if reading.issues:
         hint = "unpack it first" if reading.issues[0].code == "unopened-member" else "fetch or build it again"
         return InputError(f"{uri} cannot be read: {reading.issues[0].message}", hint)
-    return InputError(f"{uri} is {kind} without any GPU code: no machine code, no PTX", HINT)
+    return InputError(f"{uri} is {kind} without any GPU code", "pass a build log, or a binary with GPU code")
 
 
 def has_images(stream: Stream) -> bool:
@@ -270,4 +270,4 @@ def still_portable(modules: Sequence[PortableCode], kernels: Iterable[Kernel]) -
     for name, symbols in alone.items():
         if symbols:
             number = count(len(symbols), "kernel exists", "kernels exist")
-            yield _issue("ptx-only", f"{number} only as PTX: {next(iter(symbols))} …", name)
+            yield _issue("ptx-only", f"{number} only as PTX: {listed([*symbols][:1], len(symbols) - 1)}", name)

@@ -137,7 +137,7 @@ def test_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     output = capsys.readouterr().out
     assert "1. `model::gemm<8> (sm_80)`: 2 kernels, 100% of the spill cost" in output
     assert "   - cause: `unknown`" in output
-    assert "limiter unknown for 10 of 12 kernels" in output
+    assert "limiter unknown for 12 of 12 kernels" in output
 
 
 def test_unknown_limiters_are_named(capsys: pytest.CaptureFixture[str]) -> None:

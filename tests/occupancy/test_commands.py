@@ -117,7 +117,7 @@ def test_what_is_missing(capsys):
         (["sm_80", "--threads", "128"], "--registers is missing; " + needed),
         (["sm_80"], "--registers is missing; " + needed),
         (["--registers", "64"], "no device; " + needed),
-        (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; pass one device, or inputs (and"),
+        (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; pass one device, or a build (and"),
         (["RTX 4091", "--threads", "64"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
         (["sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),
         (["biuld.log"], "biuld.log"),
@@ -143,6 +143,13 @@ def test_launch_bounds(capsys):
     for wrong in ("256,x", "0,1", "2048", "256,0"):
         assert run(capsys, "occupancy", "sm_80", "--launch-bounds", wrong)[0] == 2
     assert run(capsys, "occupancy", "--launch-bounds", "256,6")[0] == 2
+
+
+def test_csv_of_a_build_has_a_row_per_kernel(capsys):
+    _, out, _ = run(capsys, "occupancy", "fixtures/demo/head.log", "--launch", "*softmax*=256", "-f", "csv")
+    rows = {(row["symbol"], row["arch"]): row for row in csv.DictReader(io.StringIO(out))}
+    assert len(rows) == 12
+    assert rows["_ZN5model7softmaxIfEEvPKT_PS1_i", "sm_80"]["limiters"] == "warps+registers"
 
 
 def test_wanted_blocks(capsys):

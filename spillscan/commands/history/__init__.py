@@ -42,7 +42,7 @@ _MAIN = ("spill_bytes", "registers", "resident_blocks")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    _options.words(parser, "--kernel", "GLOB", "print one row per build for the matching kernels")
+    _options.words(parser, "--kernel", "GLOB", "print one row per build for the kernels that match GLOB")
     _options.add_arch(parser)
     _options.add_metric(parser, TRACEABLE, "only this metric")
     _options.add_rows(parser, 20, "rows per table", "rows, and all tables")

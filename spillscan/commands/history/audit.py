@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_dataset(parser)
     about = "metadata of the build, such as time=2026-03-01T12:00:00Z or commit=REV"
     _options.words(parser, "--meta", "KEY=VALUE", about)
-    about = "skip files and folders by name or path below the input; '>BYTES' skips larger files"
+    about = "skip files and folders whose name or path below INPUT matches GLOB; '>BYTES' skips larger files"
     _options.words(parser, "--exclude", "GLOB", about)
     about = "number of processes (default: one per processor), or a Dask scheduler (tcp://HOST:PORT)"
     parser.add_argument("--jobs", type=_jobs, metavar="N|ADDRESS", help=about)
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         problems = [f"{counted(failed)} could not be read"] * bool(failed) + [
             f"incomplete input: {', '.join(others)}"
         ] * bool(others)
-        raise UndecidedError(" and ".join(problems), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
+        raise UndecidedError(", ".join(problems), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
     return result.status
 
 

@@ -29,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="SELECT", help="the query; docs/history.md lists the columns")
     _options.add_dataset(parser)
     _options.add_formats(parser)
-    _options.number(
-        parser, "--timeout", "time limit of the query (default: 60)", metavar="SECONDS", least=1, default=60
-    )
+    _options.number(parser, "--timeout", "time limit of the query (default: 60)", "SECONDS", least=1, default=60)
     _options.add_rows(parser, 1000, "rows to show", "rows")
 
 
@@ -58,7 +56,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
     """Exit the process after ``seconds``: DuckDB functions that build one huge value ignore interruptions."""
 
     def end() -> None:
-        complain("the query exceeded its time limit; narrow it, or raise --timeout")
+        complain("the query exceeded its time limit; narrow the query, or raise --timeout")
         sys.stderr.flush()
         os._exit(2)
 

@@ -86,7 +86,7 @@ def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[En
             if len(plain) > room:
                 raise budget.excess(window.size, window.start)
     except EOFError as error:
-        raise DamageError("truncated compressed data", window.start) from error
+        raise DamageError("the compressed data is truncated", window.start) from error
     except codecs.CodecError as error:
         raise DamageError(f"compressed data is damaged: {error}", window.start) from error
     budget.take(len(plain), window.size, window.start)
@@ -167,7 +167,7 @@ def _library(window: Window, budget: Budget) -> Iterator[Entry]:
         yield from _stored(name.rstrip(b"/").decode("utf-8", "backslashreplace"), body)
     at = min(at, window.size)
     if farthest >= window.size or window.copy(at, window.size - at, "library").strip(b"\n\0"):
-        raise DamageError("a truncated library", window.start + at)
+        raise DamageError("the library is truncated", window.start + at)
 
 
 def ends_as_zip(window: Window) -> bool:

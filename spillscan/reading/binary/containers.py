@@ -87,7 +87,7 @@ def _unknown(window: Window, budget: Budget, place: Place, *, is_text: bool) -> 
         yield Text(window, place)
     yield from _sections(_File(window, [host.Section("", window, is_fat=False)]), budget, place)
     if is_text and (written := _WRITTEN.search(window.whole)):
-        what = "not opened: GPU code as text (base64, digits, a C array)"
+        what = "not opened: GPU code as text (base64, hexadecimal digits or a C array)"
         yield Damage(UnopenedError(what, window.start + written.start()), place)
 
 

@@ -76,7 +76,7 @@ def entries(region: Window) -> Iterator[Entry | DamageError]:
             _, version, header, size = region.unpack("IHHQ", at, "fat binary header")
             if version != 1 or header != HEADER_BYTES:
                 raise DamageError(
-                    f"fat binary header of version {version} and {header} bytes, expected 1 and {HEADER_BYTES}",
+                    f"fat binary header: version {version}, {header} bytes; expected version 1, {HEADER_BYTES} bytes",
                     region.start + at,
                 )
             body = region.part(at + header, size, "fat binary")
@@ -111,7 +111,9 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
                 _ENTRY, at, "fat binary entry"
             )
             if version != 0x101 or not ENTRY_BYTES <= header <= _LONGEST_HEADER:
-                raise DamageError(f"fat binary entry of unknown version {version:#x}", body.start + at)
+                raise DamageError(
+                    f"fat binary entry: unknown version {version:#x} or header size {header}", body.start + at
+                )
             if not flags & (LZ4 | ZSTD):
                 packed, plain = stored, stored
             elif packed > stored:

@@ -74,7 +74,7 @@ class Symbols:
     def _strings(self) -> bytes:
         """Names of symbols, each followed by NUL."""
         if self._names >= len(self._elf.sections):
-            raise DamageError("the symbol table has no table of names", self._elf.window.start)
+            raise DamageError("the symbol table has no string table", self._elf.window.start)
         return b"".join((self._elf.contents(self._names).whole, b"\0"))
 
 

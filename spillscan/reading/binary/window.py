@@ -73,7 +73,7 @@ class DamageError(Exception):
         """Byte offset of the damage in its buffer."""
 
     def __str__(self) -> str:
-        return f"{self.what} at offset {self.offset:#x}"
+        return f"{self.what} (offset {self.offset:#x})"
 
 
 class UnopenedError(DamageError):
@@ -107,7 +107,7 @@ class Window:
     def check(self, offset: int, size: int, what: str) -> None:
         """Raise :class:`DamageError` unless the window contains ``size`` bytes at ``offset``."""
         if offset < 0 or size < 0 or offset + size > self.size:
-            raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit in {self.size}", self.start)
+            raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit in {self.size} bytes", self.start)
 
     def part(self, offset: int, size: int, what: str) -> Window:
         """A window inside this one."""
@@ -213,7 +213,7 @@ class Budget:
         key, most = "ratio", f"{self.limits.ratio:,} times the compressed size"
         if self.limits.member_bytes <= self._room(stored):
             key, most = "member", f"{self.limits.member_bytes // MIB:,} MiB"
-        claim = "" if size is None else f"{stored} bytes declare {size} bytes, "
+        claim = "" if size is None else f"{size:,} bytes declared for {stored:,} compressed bytes, "
         return LimitError(f"decompression limit exceeded: {claim}more than {most}", key, offset)
 
     def is_new(self, error: DamageError) -> bool:

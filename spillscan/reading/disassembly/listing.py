@@ -82,7 +82,7 @@ def unsupported(arch: str | None, origin: Origin | None) -> Issue | None:
     number = re.match(r"sm_([0-9]+)", arch or "")
     if number is None or int(number[1]) >= FIRST_ARCH:
         return None
-    message = f"machine code of {arch} is not supported (sm_{FIRST_ARCH} or later)"
+    message = f"machine code of {arch} is not supported (supported: sm_{FIRST_ARCH} and later)"
     return Issue(code="unsupported-arch", message=message, severity="error", origin=origin)
 
 

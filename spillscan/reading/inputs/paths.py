@@ -54,7 +54,7 @@ def expand(inputs: Sequence[str], left_out: list[str] | None = None) -> list[Sou
         elif _is_dataset(given):
             build = f"{given.rstrip('/')}{_MARK}LABEL"
             raise InputError(
-                f"{given} is a dataset", f"pass one of its builds: {build} (`spillscan history --all` lists them)"
+                f"{given} is a dataset", f"pass a build: {build} (list: `spillscan history --all --dataset {given}`)"
             )
         elif os.path.isdir(given):
             sources.extend(Source(path, explicit=False) for path in _files_below(given, left_out))
@@ -80,7 +80,7 @@ def _instead_of(given: str) -> str:
     folder, _, label = given.rpartition("@")
     if folder and _is_dataset(folder):
         return f"pass a build of the dataset: {folder}/@{label}"
-    return "pass a log file, a folder of logs, or - for standard input"
+    return "pass a build log, a binary, a folder, or - for standard input"
 
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+")

@@ -81,7 +81,7 @@ def _with_one_of(
         return replace(joined, caller=candidates[0].caller) if len(callers) == 1 else joined
     if candidates and not _are_copies(kernel, candidates):
         places = ", ".join(str(function.stats.origin) for function in candidates)
-        text = f"{count(len(candidates), 'function')} of the disassembly with this symbol and arch; none is used: "
+        text = f"{count(len(candidates), 'function')} of the disassembly have this symbol and arch; none is used: "
         issues.append(contradiction("ambiguous-sass", kernel, text + places, candidates[0].stats.origin))
     elif kernel.role == "entry" and disassembled:
         message = f"{kernel.short_name}: in the build log, but not in the disassembly for {kernel.key.arch}"
@@ -94,8 +94,8 @@ def _not_in_log(unlogged: Sequence[SassFunction | FunctionUsage]) -> Issue:
     """Issue that no log reports these functions, naming their objects or disassembly."""
     places = dict.fromkeys(origin.input for item in unlogged if (origin := origin_of(item)))
     named = listed([*places][:_NAMED], len(places) - _NAMED) or "the disassembly"
-    are = "is" if len(unlogged) == 1 else "are"
-    message = f"{count(len(unlogged), 'function')} of {named} {are} in no build log: {unlogged[0].symbol} …"
+    are, more = ("is", "") if len(unlogged) == 1 else ("are", ", …")
+    message = f"{count(len(unlogged), 'function')} of {named} {are} in no build log: {unlogged[0].symbol}{more}"
     return Issue(code="not-in-log", message=message, severity="note", origin=origin_of(unlogged[0]))
 
 

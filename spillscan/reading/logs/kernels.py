@@ -327,7 +327,7 @@ def assign(kernels: Sequence[PendingKernel], uses: Sequence[Usage]) -> None:
     sure = Counter(options[0] for options in candidates if len(options) == 1)
     if not all(candidates) or sure - Counter(uses):
         for kernel in kernels:  # a contradiction, so nothing derived from these lines is reliable
-            kernel.reasons += ("interleaved output: no order of its lines fits",)
+            kernel.reasons += ("interleaved output: its lines contradict each other in every order",)
         return
     for kernel, options in zip(kernels, candidates, strict=True):
         kernel.usage = agreement(options)

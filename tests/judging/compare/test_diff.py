@@ -192,7 +192,7 @@ def test_the_same_input_twice_is_no_regression_whatever_is_unknown(tmp_path: Pat
         result = run("diff", one, other, "--fail-on", "error", "-f", "json")
         assert result.returncode == 0
         value = json.loads(result.stdout)
-        assert {gap["accepted"] for gap in value["gaps"]} == {"both inputs are the same, byte by byte"}
+        assert {gap["accepted"] for gap in value["gaps"]} == {"both inputs are identical, byte for byte"}
         assert status(one, other, "--fail-on", "error", "--strict") == 2
     assert status(TORN, copy, "--fail-on", "error", "--set", "expect_kernels=9999") == 2
     folders = tmp_path / "old", tmp_path / "new"
@@ -266,7 +266,7 @@ def test_machine_code_of_one_side_is_undecided_if_warnings_count() -> None:
         ((HEAD,), b"a diff needs two builds"),
         ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to the table of --by arch"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
-        ((BASE, HEAD, HEAD), b"3 builds; pass BASE and HEAD"),
+        ((BASE, HEAD, HEAD), b"two builds, not 3; pass BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
         ((BASE, HEAD, "--device", "A100"), b"no kernel runs on A100"),
         ((BASE, HEAD, "--by", "arch", "--device", "H100"), b"--device"),

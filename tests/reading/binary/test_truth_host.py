@@ -153,8 +153,8 @@ def test_members_of_static_libraries(members: list[bytes], expected: list[tuple[
     [
         (member(b"b/", b"y", mark=b"XX"), "has no header"),
         (member(b"b/", b"y", size=b"x"), "has no header"),
-        (b"x", "a truncated library"),
-        (member(b"b/", b"y")[:50], "a truncated library"),
+        (b"x", "the library is truncated"),
+        (member(b"b/", b"y")[:50], "the library is truncated"),
     ],
 )
 def test_damage_of_static_libraries(behind: bytes, said: str) -> None:
@@ -170,5 +170,5 @@ def test_a_symbol_table_tells_the_extent_of_a_library(farthest: int, whole: bool
     if whole:
         assert list(found)
     else:
-        with pytest.raises(DamageError, match="a truncated library"):
+        with pytest.raises(DamageError, match="the library is truncated"):
             list(found)

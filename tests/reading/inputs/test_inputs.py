@@ -140,7 +140,7 @@ def test_a_folder_with_a_dataset_in_it_is_read_without_it(tmp_path: Path) -> Non
     assert [each.uri for each in expand([str(tmp_path)])] == [str(log)]
     done = run("scan", data)
     assert done.returncode == 2
-    assert f"spillscan: {data} is a dataset; pass one of its builds: {data}/@LABEL (".encode() in done.stderr
+    assert f"spillscan: {data} is a dataset; pass a build: {data}/@LABEL (".encode() in done.stderr
     assert run("scan", f"{data}/@v1").returncode == 0
 
 
@@ -160,7 +160,7 @@ def test_a_report_in_the_folder_of_its_inputs_is_left_out(tmp_path: Path) -> Non
     assert second.stdout == first.stdout
     assert second.returncode == first.returncode == 1
     assert (
-        f"{tmp_path}/spillscan.json is a report of {tmp_path}/build.log, which is also an input".encode()
+        f"skipped {tmp_path}/spillscan.json: it is a report about {tmp_path}/build.log, which is also an input".encode()
         in second.stderr
     )
     alone = run("check", "build.log", "-f", f"json:{tmp_path}/spillscan.json", cwd=tmp_path)

@@ -279,7 +279,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the disassembly with this symbol and arch; none is used: a.o:5, a.o:5",
+                "k: 2 functions of the disassembly have this symbol and arch; none is used: a.o:5, a.o:5",
             )
         ],
     ),
@@ -297,7 +297,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the disassembly with this symbol and arch; none is used: dump.sass:5, dump.sass:5",
+                "k: 2 functions of the disassembly have this symbol and arch; none is used: dump.sass:5, dump.sass:5",
             )
         ],
     ),
@@ -404,7 +404,7 @@ def test_units_that_no_log_reports_are_named() -> None:
     places = ("a.o", "b.o", "b.o", "c.o", "d.o", "e.o")
     others = [built(symbol=f"f{number}", place=place) for number, place in enumerate(places)]
     _, (issue,) = attach_code([logged()], [built(), *others])
-    assert issue.message == "6 functions of a.o, b.o, c.o and 2 more are in no build log: f0 …"
+    assert issue.message == "6 functions of a.o, b.o, c.o and 2 more are in no build log: f0, …"
 
 
 @pytest.mark.parametrize(
