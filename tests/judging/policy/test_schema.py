@@ -39,7 +39,7 @@ MISTAKES = [
     ("kernels:\n- match: [a, 3]\n  max_registers: 1\n", "2: match: expected a word or a list of words, got 3"),
     ("renamed:\n  a: b\n  c: 3\n", "3: 'c' and 3 must be two names"),
     ("'a` - at `$.kernels': 1\n", "1: unknown key 'a` - at `$.kernels'"),
-    ("fail_on: error\nversion: 1\nfail_on: note\n", "3: key 'fail_on' appears twice; merge it with the one at p.yaml:1"),
+    ("fail_on: error\nfail_on: note\n", "2: key 'fail_on' appears twice; merge it with the one at p.yaml:1"),
     ("max_registers: many\n", "1: max_registers: expected a whole number ≥ 0 or none, got 'many'"),
     ("max_registers: -1\n", "1: max_registers: expected a whole number ≥ 0 or none, got -1"),
     ("max_registers: true\n", "1: max_registers: expected a whole number ≥ 0 or none, got true"),
