@@ -13,10 +13,10 @@ from spillscan.commands import _answers, _options
 from spillscan.judging.rule_docs import Explanation, explanations
 from spillscan.judging.rules import all_rules, checks
 from spillscan.model import Rule, metrics
-from spillscan.model.gaps import KINDS
+from spillscan.model.gaps import KINDS, may_hide
 from spillscan.occupancy.data import device_data
 from spillscan.occupancy.devices import Device, device, devices, sources
-from spillscan.occupancy.text import DEVICE_HEADS, device_lines, device_row
+from spillscan.occupancy.text import DEVICE_HEADS, DEVICE_LEGEND, device_lines, device_row
 from spillscan.output.errors import UsageError, nearest
 from spillscan.output.terminal import PLAIN_WIDTH, Style, say, style_of, table, wrapped
 
@@ -24,7 +24,7 @@ EPILOG = "Example: spillscan explain spill"
 
 WIDTH = 100
 """Width of running text in columns."""
-_SPARE = ("a block", "barriers")
+_SPARE = ("regs/block", "barriers")
 """Columns of the device table to hide on a narrow terminal."""
 
 
@@ -52,11 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     names = (*rules, *KINDS)
     if arguments.rule is None:
         width = max(map(len, names))
-        say(f"{rule.id:{width}}  {rule.severities:13}  {about_rules[rule.id].title}" for rule in rules.values())
-        say(
-            f"{code:{width}}  {'gap' if hides else 'issue':7}  {about_kinds[code].title}"
-            for code, hides in KINDS.items()
-        )
+        rows = [(name, rule.severities, about_rules[name].title) for name, rule in rules.items()]
+        rows += [(code, "gap" if may_hide(code) else "issue", about_kinds[code].title) for code in KINDS]
+        texts = (f"{name:{width}}  {kind:16}  {title}" for name, kind, title in rows)
+        say(wrapped(texts, style_of(), indent=width + 20))
         return 0
     wanted = arguments.rule.strip("[]")
     if wanted not in names:
@@ -70,13 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_SUBJECTS = {"build": "builds", "change": "changes between builds"}
+_SUBJECTS = {"build": "single builds", "change": "changes between two builds"}
 
 
 def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     """Text about ``rule``, for a terminal."""
     subjects = " and ".join(_SUBJECTS[scope] for each in checks() if each.rule == rule for scope in each.scopes)
-    yield from _explained(rule.id, about, f"{rule.severities}; checks {subjects}")
+    yield from _explained(rule.id, about, f"severity: {rule.severities}; checks {subjects}")
     yield ""
     yield "How to suppress it or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
@@ -86,8 +85,8 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     """Text about a kind of issue, for a terminal."""
-    hides = KINDS[code]
-    yield from _explained(code, about, f"may hide {', '.join(hides)}" if hides else "hides nothing that a gate checks")
+    hides = ", ".join(may_hide(code))
+    yield from _explained(code, about, f"gap: may hide {hides}" if hides else "issue: hides nothing that a gate checks")
     if hides:
         yield ""
         yield f"How to accept it in spillscan.yaml (for one call: --accept {code}[=GLOB])"
@@ -96,8 +95,8 @@ def kind_lines(code: str, about: Explanation) -> Iterator[str]:
 
 def _explained(name: str, about: Explanation, facts: str) -> Iterator[str]:
     width = min(WIDTH, style_of().width)
-    yield from textwrap.wrap(f"{name}: {about.title}", width, break_on_hyphens=False)
-    yield facts
+    for text in (f"{name}: {about.title}", facts):
+        yield from textwrap.wrap(text, width, break_on_hyphens=False)
     for heading, text in about.parts.items():
         yield ""
         yield heading
@@ -125,7 +124,7 @@ def _devices(arguments: argparse.Namespace) -> int:
     chosen = [device(arguments.device)] if arguments.device else list(devices())
     _answers.answer(
         _answers.forms_of(arguments),
-        text=lambda style: device_lines(chosen[0]) if arguments.device else _table(chosen, style),
+        text=lambda style: wrapped(device_lines(chosen[0]), style) if arguments.device else _table(chosen, style),
         json=lambda: {"devices": [device_data(one) for one in chosen], "sources": dict(sources())},
     )
     return 0
@@ -140,7 +139,7 @@ def _metrics(arguments: argparse.Namespace) -> int:
     rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in metrics.TABULAR]
     _answers.answer(
         _answers.forms_of(arguments),
-        text=lambda _: (f"{each.name:{width}}  {each.about}" for each in metrics.TABULAR),
+        text=lambda style: wrapped((f"{each['name']:{width}}  {each['meaning']}" for each in rows), style, width + 2),
         json=lambda: {"metrics": rows},
     )
     return 0
@@ -150,4 +149,5 @@ def _table(chosen: Sequence[Device], style: Style) -> Iterator[str]:
     """Device table, one line per device. A narrow terminal gets one GPU per device, and no columns that seldom
     differ."""
     rows = [(device_row(device, 2 if style.width >= PLAIN_WIDTH else 1), "") for device in chosen]
-    yield from table(DEVICE_HEADS, rows, style, ("target", "architecture", "GPUs"), _SPARE)
+    yield from table(DEVICE_HEADS, rows, style, ("arch", "generation", "GPUs"), _SPARE)
+    yield from wrapped([DEVICE_LEGEND], style)

@@ -103,6 +103,9 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "profiler-error": (),
 }
 """Data that each kind of issue may hide from a gate, by code, unless an issue overrides it; ``()``: nothing."""
+_SOMETIMES: Mapping[str, tuple[Hidden, ...]] = {"unknown-line": EVERYTHING, "unknown-opcode": ("registers", "code")}
+"""Data that single issues of these kinds hide."""
+_WORDS = {"shared": "shared memory", "code": "machine code", "launch": "block sizes", "messages": "compiler messages"}
 
 
 class Issue(Struct, frozen=True, kw_only=True, gc=False):
@@ -135,6 +138,11 @@ def unread(issues: Iterable[Issue]) -> frozenset[str]:
     return frozenset(each.origin.input for each in gaps if each.origin is not None)
 
 
+def may_hide(code: str) -> tuple[str, ...]:
+    """Data that an issue of this kind may hide, in words; empty if it is never a gap."""
+    return tuple(_WORDS.get(each, each) for each in KINDS[code] or _SOMETIMES.get(code, ()))
+
+
 def gaps() -> tuple[str, ...]:
-    """Codes of all kinds that hide something, which a policy may accept."""
-    return tuple(code for code, hides in KINDS.items() if hides)
+    """Codes of all kinds that may hide something, which a policy may accept."""
+    return tuple(filter(may_hide, KINDS))

@@ -117,7 +117,7 @@ _TEXTS = {
     "spill_loop_depth": ("spill loop depth", "loop depth of the innermost spill instruction"),
     "live_registers": (
         "live registers",
-        "peak number of live general registers (`nvdisasm -plr`, `scan --with live`); never compared",
+        "peak number of live general registers, as in `nvdisasm -plr`; read by `scan --with live`, never compared",
     ),
     "setmaxnreg": ("setmaxnreg", "number of `setmaxnreg` instructions"),
     "role_registers": (
@@ -183,7 +183,7 @@ def _code(name: str, rank: int, get: Callable[[SassStats], Any], *, stored: bool
     def value(kernel: Kernel) -> Any:
         return None if kernel.sass is None or not kernel.sass.instructions else get(kernel.sass)
 
-    about = f"{about}, if the machine code was read"
+    about = f"{about} (needs machine code)"
     return Metric(name=name, label=label, about=about, rank=rank, source="code", stored=stored, get=value, **more)
 
 

@@ -18,12 +18,14 @@ from spillscan.occupancy.model import LABELS, Configuration, Occupancy, findings
 from spillscan.occupancy.summary import Clusters, Footprint, percent
 from spillscan.output.nouns import count, size
 
+_STATUS = {"confirmed": "", "preliminary": "preliminary values", "renamed": "now sm_110"}
+
 
 def title(device: Device) -> str:
     """Title of a device, such as ``sm_90 (Hopper GH100)``."""
     chip = f" {device.chip}" if device.chip else ""
-    extra = {"confirmed": "", "preliminary": ", preliminary values", "renamed": ", renamed sm_110"}[device.status]
-    return f"{device.target} ({device.architecture}{chip}{extra})"
+    status = _STATUS[device.status] and f", {_STATUS[device.status]}"
+    return f"{device.target} ({device.architecture}{chip}{status})"
 
 
 def inputs(configuration: Configuration) -> str:
@@ -198,7 +200,8 @@ def footprint_line(local: Footprint) -> str:
 # ---- the device table ------------------------------------------------------------------------------------------------
 
 
-DEVICE_HEADS = ("target", "architecture", "warps", "blocks", "regs", "a block", "smem KB", "opt-in", "barriers", "GPUs")
+DEVICE_HEADS = ("arch", "generation", "warps", "blocks", "regs", "regs/block", "KB/SM", "KB/block", "barriers", "GPUs")
+DEVICE_LEGEND = "warps, blocks, regs and barriers are per SM; KB/SM and KB/block are shared memory, with opt-in"
 
 
 def device_row(device: Device, gpus: int) -> Sequence[str]:
@@ -214,7 +217,7 @@ def device_row(device: Device, gpus: int) -> Sequence[str]:
         str(device.shared_bytes_per_sm // 1024),
         str(device.shared_bytes_per_block_optin // 1024),
         "-" if device.barriers_per_sm is None else str(device.barriers_per_sm),
-        (", ".join(names[:gpus]) + (" …" if len(names) > gpus else "")) or device.status,
+        (", ".join(names[:gpus]) + (" …" if len(names) > gpus else "")) or _STATUS[device.status] or "-",
     )
 
 
@@ -228,12 +231,12 @@ def device_lines(device: Device) -> list[str]:
     lines += [f"  {name:<{wide}}  {values[name]:>{broad}}  [{' '.join(device.sources[name])}]" for name in names]
     if device.gpus:
         known = [
-            gpu.name + (f" ({gpu.multiprocessors} SMs)" if gpu.multiprocessors is not None else "")
+            gpu.name + (f" ({count(gpu.multiprocessors, 'SM')})" if gpu.multiprocessors is not None else "")
             for gpu in device.gpus
         ]
         lines += ["", "GPUs: " + ", ".join(known)]
     for conflict in device.conflicts:
-        lines += ["", f"conflict: {conflict.source} has {conflict.name} {conflict.says:,}; {conflict.why}"]
+        lines += ["", f"conflict: [{conflict.source}] has {conflict.says:,} for {conflict.name}; {conflict.why}"]
     lines += [f"note: {note}" for note in device.notes]
     used = sorted({key for keys in device.sources.values() for key in keys})
     lines += ["", *(f"[{key}] {sources()[key]}" for key in used)]

@@ -171,7 +171,7 @@ def page() -> str:
     lines = ["| metric | label | unit | from | dataset | |", "|---|---|---|---|---|---|"]
     for each in METRICS:
         source = f"{each.source}, linker" if each.linker else each.source
-        about = each.about.removesuffix(", if the machine code was read")
+        about = each.about.removesuffix(" (needs machine code)")
         stored = "yes" * (each in RANKED)
         lines.append(f"| `{each.name}` | {each.label} | {each.unit} | {source} | {stored} | {about} |")
     return "\n".join(lines) + "\n"

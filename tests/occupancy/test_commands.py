@@ -175,9 +175,9 @@ def test_wanted_blocks(capsys):
 def test_devices(capsys):
     status, out, _ = run(capsys, "explain", "devices")
     assert status == 0
-    assert len(out.splitlines()) == 1 + len(devices())
+    assert len(out.splitlines()) == 2 + len(devices()), "with heads and legend"
     status, out, _ = run(capsys, "explain", "devices", "sm_103a")
-    assert "conflict: N has barriers_per_sm 64" in out
+    assert "conflict: [N] has 64 for barriers_per_sm" in out
     status, out, _ = run(capsys, "explain", "devices", "H100", "-f", "json")
     (data,) = json.loads(out)["devices"]
     assert data["values"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}

@@ -96,4 +96,7 @@ def test_printed_as_in_the_file(words: str, golden: dict[str, str], monkeypatch:
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text("".join(f"{MARK}{words}\n{printed(words)}" for words in every()), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "100")
+        text = "".join(f"{MARK}{words}\n{printed(words)}" for words in every())
+    GOLDEN.write_text(text, encoding="utf-8")
