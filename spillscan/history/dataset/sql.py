@@ -165,6 +165,10 @@ def unread() -> Iterator[None]:
         raise UsageError("the query exceeds its memory limit", f"allow more memory: {_MEMORY_VARIABLE}=2GB") from None
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.SerializationException) as error:
         raise _unreadable(error) from error
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # so DuckDB reports Ctrl-C
+            raise
+        raise KeyboardInterrupt from None
 
 
 def ask_anything(

@@ -162,6 +162,11 @@ def test_a_question_may_take_its_time_but_no_more(root: Path) -> None:
     assert sql.ask_anything(connection, "SELECT 1", seconds=10).rows == [(1,)]
 
 
+def test_ctrl_c_in_a_query_is_no_unexpected_error() -> None:
+    with pytest.raises(KeyboardInterrupt), sql.unread():
+        raise RuntimeError("Query interrupted")  # as DuckDB 2.0 answers a signal
+
+
 def test_a_question_may_hold_so_much_and_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPILLSCAN_MEMORY", "50MB")
     connection = open_dataset(str(root)).connect()
