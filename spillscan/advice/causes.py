@@ -126,7 +126,7 @@ def _inlined(code: Pressure, row: int, makers: Sequence[int], live: int, tree: T
         registers,
         max(registers, live - registers if call_of(row) == line else 0),  # the caller's values may wait in memory
         (line,),
-        f"results of code inlined at {line} occupy {count(registers, 'register')}, computed at {made}",
+        f"results of code inlined at {line} occupy {count(registers, 'register')}: {made}",
         f"use __noinline__ for the function called at {line}",
     )
 
@@ -156,7 +156,7 @@ def causes(
         at = "" if peak.source is None else f" at {placed(peak.source, tree).text}"
         least = "at least " if peak.at_least else ""
         demand = code.demand(kernel.sass.local) if kernel.sass else None
-        slots = f", {demand} with the values in spill slots" if demand and demand > peak.registers else ""
+        slots = f", {demand} including the values in spill slots" if demand and demand > peak.registers else ""
         yield f"{least}{peak.registers} registers are live at once{at}{slots}"
         yield from (each.cause for each in groups[:TOP])
     if kernel.sass is None:
@@ -216,7 +216,7 @@ def _limiting(kernel: Kernel, limit: int) -> str:
     possible = here is not None and threads <= here.max_threads_per_block
     if possible and here is not None and register_limit(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
-    return f"launch bounds ({count(threads, 'thread')} and a minimum of blocks) or __maxnreg__ limit it to"
+    return f"launch bounds ({count(threads, 'thread')} and minimum blocks per SM) or __maxnreg__ limit it to"
 
 
 def limit_of(kernel: Kernel) -> int | None:

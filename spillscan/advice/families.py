@@ -104,11 +104,11 @@ def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
         there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
         other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)
         note = (
-            f"; the input has {there[0]} registers, {there[1]:,} B of spills: other options, source or ptxas"
+            f"; in the input: {there[0]} registers, {there[1]:,} B of spills (options, source or ptxas differ)"
             if other
             else ""
         )
-        name = "as it is" if point.setting == AS_IS else point.setting.source
+        name = "as is" if point.setting == AS_IS else point.setting.source
         yield f"{name}: {point.outcome(points[0])}{note}"
 
 

@@ -256,7 +256,7 @@ def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
     threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
     if threads is not None and kernel.usage.registers is not None:
         groups, each = threads // (4 * WARP_THREADS), -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
-        text = f"smaller setmaxnreg values: the warpgroups of a block have {groups * each:,} in all ({groups} × {each})"
+        text = f"setmaxnreg values of at most {groups * each:,}, summed over the warpgroups ({groups} × {each})"
         yield Fix("fix", text)
 
 
@@ -298,9 +298,10 @@ def _of_launch(occupancy: Occupancy, *, tried: bool) -> Iterator[Fix]:
     if occupancy.limits["shared_memory"] == 0:
         most, user = device.shared_bytes_per_block_optin, configuration.user_shared_bytes
         if user > most:
-            yield Fix("fix", f"at most {most:,} B of shared memory per block")
+            opt_in = " (opt in: MaxDynamicSharedMemorySize)" if most > device.shared_bytes_per_block else ""
+            yield Fix("fix", f"at most {most:,} B of shared memory per block{opt_in}")
         elif configuration.max_dynamic_shared_bytes is None and configuration.dynamic_shared_bytes:
-            yield Fix("fix", f"opt in: MaxDynamicSharedMemorySize of {configuration.dynamic_shared_bytes:,} B")
+            yield Fix("fix", f"set MaxDynamicSharedMemorySize to {configuration.dynamic_shared_bytes:,} B")
 
 
 def _of_limiter(limiter: Limiter, occupancy: Occupancy, source: LaunchSource, *, tried: bool) -> Iterator[Fix]:

@@ -127,7 +127,7 @@ def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
     stored = sum(each.saved_stored_bytes for each in copies)
     notes = [
         f"{count(len(copies), 'function')} with several copies:"
-        f" {size(saved)} of {size(total)} of code are redundant, {size(stored)} as stored"
+        f" {size(saved)} of {size(total)} of code are redundant ({size(stored)} stored)"
     ]
     columns: list[Column[Duplicate]] = [
         Column("kernel", None, lambda each: names.of(each.symbol), left=True),
@@ -138,9 +138,9 @@ def _duplicates(files: Sequence[SizedFile]) -> Table[Duplicate]:
         Column("archs", "archs", lambda each: each.archs, left=True, text=lambda each: " ".join(each.archs)),
         Column("files", "files", lambda each: each.files),
         Column("each", "code_bytes", lambda each: each.code_bytes, text=lambda each: size(each.code_bytes)),
-        Column("saved", "saved_bytes", lambda each: each.saved_bytes, text=lambda each: size(each.saved_bytes)),
+        Column("redundant", "saved_bytes", lambda each: each.saved_bytes, text=lambda each: size(each.saved_bytes)),
         Column(
-            *("saved as stored", "saved_stored_bytes", lambda each: each.saved_stored_bytes),
+            *("redundant, stored", "saved_stored_bytes", lambda each: each.saved_stored_bytes),
             text=lambda each: size(each.saved_stored_bytes),
         ),
     ]

@@ -55,9 +55,9 @@ def register_limit(device: Device, threads: int, blocks: int = 1) -> RegisterLim
         raise UsageError(f"launch bounds: blocks must be at least 1, not {blocks}")
     ignored = ""
     if blocks * threads > device.max_threads_per_sm:
-        ignored = f"{blocks} x {threads:,} threads exceed the {device.max_threads_per_sm:,} of an SM"
+        ignored = f"{blocks} x {threads:,} threads exceed the SM's limit of {device.max_threads_per_sm:,}"
     elif blocks > device.max_blocks_per_sm:
-        ignored = f"{blocks} blocks exceed the {device.max_blocks_per_sm} of an SM"
+        ignored = f"{blocks} blocks exceed the SM's limit of {device.max_blocks_per_sm}"
     warps = -(-threads // WARP_THREADS)
     resident_warps = min(warps * (1 if ignored else blocks), device.max_warps_per_sm)
     unit = max(device.register_alloc_unit // WARP_THREADS, 1)

@@ -262,7 +262,7 @@ def _by_version(name: str, major: int, minor: int, suffix: str) -> Device:
         )
     if (suffix == "a" and major < 9) or (suffix == "f" and major < 10):
         since = "sm_90" if suffix == "a" else "sm_100"
-        raise UsageError(f"unknown target {name!r}", f"suffix '{suffix}' needs {since} or later; try sm_{major}{minor}")
+        raise UsageError(f"unknown arch {name!r}", f"suffix '{suffix}' needs {since} or later; try sm_{major}{minor}")
     return _read(file)
 
 

@@ -231,9 +231,7 @@ def _shared_reason(configuration: Configuration) -> str:
 
 def check(configuration: Configuration) -> Configuration:
     """``configuration``, if its values are possible. Raises :class:`UsageError` that names the first that is not."""
-    _range(
-        "threads per block", configuration.threads_per_block, 1, configuration.device.max_threads_per_block, "a block"
-    )
+    _range("threads per block", configuration.threads_per_block, 1, configuration.device.max_threads_per_block)
     return _check_resources(configuration)
 
 
@@ -244,12 +242,12 @@ def _check_resources(configuration: Configuration) -> Configuration:
     if not 0 <= configuration.registers <= most:
         bounds = f"0 to {device.max_registers_per_thread} on {device.target}"
         raise UsageError(f"registers must be {bounds}, not {configuration.registers:,}")
-    _range("static shared memory", configuration.static_shared_bytes, 0, None, "bytes")
-    _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, "bytes")
-    _range("MaxDynamicSharedMemorySize", configuration.max_dynamic_shared_bytes or 0, 0, None, "bytes")
-    _range("carve-out", configuration.carveout_percent or 0, 0, 100, "percent")
-    _range("barriers per block", configuration.barriers, 0, device.barriers_per_block, "named barriers")
-    _range("virtual resources", configuration.virtual_resources, 0, None, "per block")
+    _range("static shared memory", configuration.static_shared_bytes, 0, None, " bytes")
+    _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, " bytes")
+    _range("MaxDynamicSharedMemorySize", configuration.max_dynamic_shared_bytes or 0, 0, None, " bytes")
+    _range("carve-out", configuration.carveout_percent or 0, 0, 100, " percent")
+    _range("barriers per block", configuration.barriers, 0, device.barriers_per_block)
+    _range("virtual resources per block", configuration.virtual_resources, 0, None)
     return configuration
 
 
@@ -275,7 +273,7 @@ def launched(
     )
 
 
-def _range(what: str, value: int, least: int, most: int | None, unit: str) -> None:
+def _range(what: str, value: int, least: int, most: int | None, unit: str = "") -> None:
     if value < least or (most is not None and value > most):
         bounds = f"at least {least:,}" if most is None else f"{least:,} to {most:,}"
-        raise UsageError(f"{what} must be {bounds} ({unit}), not {value:,}")
+        raise UsageError(f"{what} must be {bounds}{unit}, not {value:,}")

@@ -178,8 +178,8 @@ def verdict(occupancy: Occupancy) -> str:
         return "Every warp slot is in use: occupancy cannot increase."
     if occupancy.fraction < LOW_FRACTION:
         return (
-            "Below about 25%: worth a look if the kernel waits on memory or other long latencies. A spill-free GEMM at"
-            " low occupancy may already be optimal."
+            "Occupancy below about 25% is worth a look if the kernel waits on memory or other long latencies. A"
+            " spill-free GEMM at low occupancy may already be optimal."
         )
     return "Higher occupancy helps only if the resident warps do not already hide latency."
 
@@ -203,7 +203,7 @@ def _registers(occupancy: Occupancy) -> str:
 
 def _shared(occupancy: Occupancy) -> str:
     return (
-        f"{occupancy.allocated_shared_bytes_per_block:,} B per block (including the driver's) of"
+        f"{occupancy.allocated_shared_bytes_per_block:,} B per block (including the driver's share) of"
         f" {occupancy.shared_bytes_per_sm:,} B per SM"
     )
 

@@ -192,9 +192,9 @@ class Summary(Struct, frozen=True, kw_only=True):
                 + (" or its dynamic shared memory, which is unknown" if self.at_most else "")
                 + (" (block size from its launch bounds)" if self.by_bounds else "")
             )
-        sizes = ", ".join(f"{threads}: {percent(result.fraction)}" for threads, result in self.at_threads)
+        sizes = ", ".join(f"{percent(result.fraction)} at {threads} threads" for threads, result in self.at_threads)
         most = percent(self.occupancy.fraction, at_most=True)
-        return f"at most {most} occupancy, launch unknown; by threads per block, without dynamic shared memory: {sizes}"
+        return f"at most {most} occupancy, launch unknown; without dynamic shared memory: {sizes}"
 
 
 def summarise(usage: Usage, arch: str | None, launch: Launch | None = None) -> Summary:

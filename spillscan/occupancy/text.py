@@ -83,7 +83,7 @@ def report(
         free = available_dynamic_shared_bytes(configuration, blocks)
         lines.append(
             f"  dynamic shared memory available per block at {count(blocks, 'block')}/SM: "
-            + ("none, they do not fit" if free is None else f"{free:,} B")
+            + ("none (too many blocks)" if free is None else f"{free:,} B")
         )
     if occupancy.can_launch:
         lines += ["", "limiters", *(f"  {LABELS[name]}: {text}" for name, text in findings(occupancy))]
@@ -127,7 +127,7 @@ def limit_lines(device: Device, limit: RegisterLimit, occupancy: Occupancy) -> l
     ]
     if limit.ignored:
         lines.append(
-            f"ptxas ignores the {count(limit.blocks, 'block')}: {limit.ignored}; its own heuristic may then use less"
+            f"ptxas ignores the {count(limit.blocks, 'block')}: {limit.ignored}; ptxas may use fewer registers"
         )
     return [*lines, f"at {limit.registers} registers: {result(occupancy)}"]
 
@@ -163,14 +163,14 @@ def headroom_lines(ways: Iterable[Headroom]) -> list[str]:
         if more is not None:
             less = f" ({more.before - more.after:,} B less)" if name == "shared" else ""
             parts.append(
-                f"{more.before:,} → {more.after:,}{unit[name]}{less}: {more.blocks_before} →"
+                f"{more.before:,} → {more.after:,}{unit[name]}{less} gives {more.blocks_before} →"
                 f" {count(more.blocks_after, 'block')}"
             )
         if way.free:
             parts.append(f"+{way.free:,}{unit[name]} at no cost")
         if fewer is not None:
             rest = count(fewer.blocks_after, "block") if fewer.blocks_after else "cannot launch"
-            parts.append(f"{fewer.after:,}{unit[name]}: {rest}")
+            parts.append(f"from {fewer.after:,}{unit[name]}: {rest}")
         if parts:
             lines.append(f"{'shared memory' if name == 'shared' else name}: " + "; ".join(parts))
     return lines
@@ -180,7 +180,7 @@ def cluster_line(clusters: Clusters) -> str:
     """One line about the number of active clusters."""
     text = f"clusters of {clusters.cluster_blocks}: "
     if clusters.active is None:
-        text += "active clusters unknown: pass a GPU such as H200 instead of a target"
+        text += "active clusters unknown: pass a GPU such as H200 instead of an arch"
     else:
         text += f"{'' if clusters.exact else 'at most '}{clusters.active} active on the GPU"
         text += "" if clusters.exact else " (depends on the layout of its SM clusters)"

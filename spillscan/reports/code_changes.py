@@ -47,7 +47,7 @@ def text_lines(report: Report, style: Style) -> Iterator[str]:
         yield from (printable(f"  {line}") for line in each.text)
     yield from ("", summary(report))
     reasons = Counter(each.reasons[0] for each in report.code_changes if each.verdict == "not compared")
-    lines = [f"not compared: {reason} in {count(number, 'kernel')}" for reason, number in reasons.most_common(_HUNKS)]
+    lines = [f"not compared, {count(number, 'kernel')}: {reason}" for reason, number in reasons.most_common(_HUNKS)]
     yield from wrapped(lines, style)
 
 

@@ -365,7 +365,7 @@ def _limiters(effect: Effect) -> str:
     before, after = map(limited_by, effect.limiters)
     limiter = after if before == after else f"{before} → {after}"
     dynamic = f", {effect.dynamic_shared_bytes:,} B" if effect.dynamic_shared_bytes else ""
-    return f"{limiter} ({effect.threads_per_block}{dynamic})"
+    return f"{limiter} ({effect.threads_per_block:,}{dynamic})"
 
 
 def _total_rows(report: Report) -> Iterator[ChangeRow]:

@@ -201,7 +201,7 @@ def test_registers_that_end_spills_are_live_values(name: str, tmp_path: Path) ->
          [("try", "at most 128 registers: __launch_bounds__(512, 1) (not tried)"),
           ("fix", "at most 384 threads per block")]),
         ({"registers": 16, "threads_per_block": 64, "dynamic_shared_bytes": 100_000},
-         [("fix", "opt in: MaxDynamicSharedMemorySize of 100,000 B")]),
+         [("fix", "set MaxDynamicSharedMemorySize to 100,000 B")]),
         ({"registers": 16, "threads_per_block": 64, "dynamic_shared_bytes": 300_000},
          [("fix", "at most 232,448 B of shared memory per block")]),
     ],
@@ -222,7 +222,7 @@ def test_each_rule_gets_a_fix_of_its_own_kind() -> None:
     assert wanted["spill"] == "spills"
     assert wanted["role-registers"] == "roles"
     (of_roles,) = fixes(found, launch(384), goal=Goal("roles"))
-    assert of_roles.text == "smaller setmaxnreg values: the warpgroups of a block have 480 in all (3 × 160)"
+    assert of_roles.text == "setmaxnreg values of at most 480, summed over the warpgroups (3 × 160)"
     assert fixes(found, launch(384), goal=Goal("blocks")) == fixes(found, None, goal=Goal("none")) == []
     assert fixes(compiled(), None, goal=Goal("registers", max_registers=36)) == [
         ("try", "__maxnreg__(32); may spill (not tried)")

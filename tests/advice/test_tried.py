@@ -108,7 +108,7 @@ def test_an_unknown_block_size_gives_steps_of_eight_registers(tmp_path: Path) ->
     [
         (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and its compile command was not recorded"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
-         "other options, source or ptxas; build again under `spillscan run`"),
+         "options, source or ptxas differ; build again under `spillscan run`"),
         (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not produce this kernel"),
         (lambda folder: (folder / "k.ptx").write_text("nothing"), "has no .target"),
     ],
@@ -140,7 +140,7 @@ def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "cause launch bounds (256 threads and a minimum of blocks)" in " ".join(answer.split())
+    assert "cause launch bounds (256 threads and minimum blocks per SM)" in " ".join(answer.split())
     assert "option __launch_bounds__(256, 2): " in " ".join(answer.split())
 
 
@@ -197,7 +197,7 @@ def others(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("launch", "prepare", "why"),
     [
-        ((), None, "block size unknown: set --launch 'GLOB=THREADS'"),
+        ((), None, "block size unknown; set --launch 'GLOB=THREADS'"),
         (("--launch", "*=256,999999"), None, "it cannot launch: "),
         (("--launch", "*=32,65536,override"), None, "limited by shared memory, not by registers"),
         (("--launch", "*=256"), unlinked, "k.ptx was not found, and its compile command was not recorded"),

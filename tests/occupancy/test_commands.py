@@ -43,8 +43,8 @@ sm_80 (Ampere GA100)
 unused per SM: 16 warps, 4,096 registers, 57,344 B shared memory
 
 next steps
-  registers: 40 → 32: 12 → 16 blocks; 41: 10 blocks
-  shared memory: +4,736 B at no cost; 12,929 B: 11 blocks
+  registers: 40 → 32 gives 12 → 16 blocks; from 41: 10 blocks
+  shared memory: +4,736 B at no cost; from 12,929 B: 11 blocks
   best block sizes: 768, 512, 384, 256, 192, 128, 96 threads (75%)
   dynamic shared memory available per block at 12 blocks/SM: 4,736 B
 
@@ -81,7 +81,7 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
     status, out, _ = run(capsys, "occupancy", "H200", "--threads", "672", "--registers", "96")
     assert status == 0
     assert "cannot launch: 21 warps of 3,072 registers: only 20 fit in 4 SM partitions" in out
-    assert "  registers: 96 → 80: 0 → 1 block\n" in out
+    assert "  registers: 96 → 80 gives 0 → 1 block\n" in out
     assert "at no cost" not in out
     assert "This launch fails." in out
 
@@ -92,14 +92,14 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
         (["--registers", "-1"], "registers must be 0 to 255 on sm_80, not -1"),
         (["--registers", "300"], "registers must be 0 to 255 on sm_80, not 300"),
         (["--registers", "many"], "--registers must be a whole number, not 'many'"),
-        (["--threads", "0"], "threads per block must be 1 to 1,024 (a block), not 0"),
-        (["--threads", "2048"], "threads per block must be 1 to 1,024 (a block), not 2,048"),
-        (["--threads", "-32"], "threads per block must be 1 to 1,024 (a block), not -32"),
-        (["--shared", "-1"], "static shared memory must be at least 0 (bytes), not -1"),
-        (["--dynamic-shared", "-1"], "dynamic shared memory must be at least 0 (bytes), not -1"),
-        (["--set", "max_dynamic_shared_bytes=-1"], "MaxDynamicSharedMemorySize must be at least 0 (bytes), not -1"),
-        (["--set", "carveout_percent=101"], "carve-out must be 0 to 100 (percent), not 101"),
-        (["--set", "barriers=17"], "barriers per block must be 0 to 16 (named barriers), not 17"),
+        (["--threads", "0"], "threads per block must be 1 to 1,024, not 0"),
+        (["--threads", "2048"], "threads per block must be 1 to 1,024, not 2,048"),
+        (["--threads", "-32"], "threads per block must be 1 to 1,024, not -32"),
+        (["--shared", "-1"], "static shared memory must be at least 0 bytes, not -1"),
+        (["--dynamic-shared", "-1"], "dynamic shared memory must be at least 0 bytes, not -1"),
+        (["--set", "max_dynamic_shared_bytes=-1"], "MaxDynamicSharedMemorySize must be at least 0 bytes, not -1"),
+        (["--set", "carveout_percent=101"], "carve-out must be 0 to 100 percent, not 101"),
+        (["--set", "barriers=17"], "barriers per block must be 0 to 16, not 17"),
         (["--set", "cluster_blocks=2"], "sm_80 has no clusters; clusters need sm_90 or later"),
         (["--set", "stack_bytes=-1"], "stack must be at least 0 bytes per thread, not -1"),
     ],
@@ -135,7 +135,7 @@ def test_launch_bounds(capsys):
         "at 40 registers: 6 blocks/SM, 48 of 64 warps, occupancy 75%, limited by registers",
     ]
     _, out, _ = run(capsys, "occupancy", "sm_75", "--launch-bounds", "256,5")
-    assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the 1,024 of an SM" in out
+    assert "ptxas ignores the 5 blocks: 5 x 256 threads exceed the SM's limit of 1,024" in out
     _, out, _ = run(capsys, "occupancy", "sm_53", "--launch-bounds", "1024", "-f", "json")
     assert json.loads(out)["registers"] == 32
     _, out, _ = run(capsys, "occupancy", "sm_80", "--launch-bounds", "256,6", "-f", "csv")
@@ -168,7 +168,7 @@ def test_wanted_blocks(capsys):
     _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17", "-f", "json")
     assert json.loads(out)["available_dynamic_shared_bytes"] is None
     _, out, _ = run(capsys, *hopper, "--set", "min_blocks_per_sm=17")
-    assert "at 17 blocks/SM: none, they do not fit" in out
+    assert "at 17 blocks/SM: none (too many blocks)" in out
     assert run(capsys, *hopper, "--set", "min_blocks_per_sm=0")[0] == 2
 
 

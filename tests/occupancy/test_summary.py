@@ -23,8 +23,8 @@ def test_an_unknown_launch_is_marked_as_assumed():
     assert found.occupancy.configuration.threads_per_block == 384
     assert found.cells == {"blocks": "", "warps": "≤12", "occupancy": "≤18.75%", "limiter": "registers"}
     assert found.line == (
-        "at most 18.75% occupancy, launch unknown; by threads per block, without dynamic shared memory: "
-        "128: 18.75%, 256: 12.5%, 512: 0%"
+        "at most 18.75% occupancy, launch unknown; without dynamic shared memory: "
+        "18.75% at 128 threads, 12.5% at 256 threads, 0% at 512 threads"
     )
     assert found.findings == ()
 
@@ -119,7 +119,7 @@ def test_local_memory():
         (
             {"registers": 16, "static_shared_bytes": 40000},
             "shared_memory",
-            "41,088 B per block (including the driver's)",
+            "41,088 B per block (including the driver's share)",
         ),
         ({"registers": 16, "threads_per_block": 32}, "blocks", "all 32 block slots are in use, with 1 warp each"),
         ({"registers": 16, "threads_per_block": 64, "barriers": 16}, "barriers", "16 named barriers per block of 64"),

@@ -40,7 +40,7 @@ def test_sizes(count: int, text: str) -> None:
             True,
             None,
             True,
-            "active clusters unknown: pass a GPU such as H200 instead of a target",
+            "active clusters unknown: pass a GPU such as H200 instead of an arch",
         ),
         (2, True, 132, True, "132 active on the GPU"),
         (2, True, 0, True, "0 active on the GPU"),
@@ -50,7 +50,7 @@ def test_sizes(count: int, text: str) -> None:
             False,
             None,
             False,
-            "active clusters unknown: pass a GPU such as H200 instead of a target; non-portable size, needs",
+            "active clusters unknown: pass a GPU such as H200 instead of an arch; non-portable size, needs",
         ),
     ],
 )

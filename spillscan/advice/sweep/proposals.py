@@ -35,7 +35,7 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
     """
     spills = kernel.spills != (0, 0)
     if launch is None and not spills:
-        return [], "block size unknown: set --launch 'GLOB=THREADS'"
+        return [], "block size unknown; set --launch 'GLOB=THREADS'"
     if launch is None:
         limits = (*range(REGISTER_STEP, MOST_REGISTERS, REGISTER_STEP), MOST_REGISTERS)
         return [Setting(limit=each) for each in limits if each > (kernel.usage.registers or 0)], ""
@@ -50,7 +50,7 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
         limits = bounds_for_more_registers(now.configuration)
         return [Setting(threads=each.threads, blocks=each.blocks) for each in limits], ""
     if summary.at_most:
-        return [], "dynamic shared memory unknown: set --launch 'GLOB=THREADS,BYTES'"
+        return [], "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
     if "registers" not in now.limiters:
         limited = f"limited by {limited_by(now.limiters)}, not by registers"
         return [], limited if now.can_launch else f"it cannot launch: {'; '.join(now.reasons)}"

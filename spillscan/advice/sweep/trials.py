@@ -142,7 +142,7 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
         return Trial(missing=as_is.failure)
     if kernel.spills is not None and bool(as_is.spill_bytes) != bool(sum(kernel.spills)):
         here, there = (f"{number or 0:,} B" for number in (as_is.spill_bytes, sum(kernel.spills)))
-        why = "other options, source or ptxas; build again under `spillscan run`"
+        why = "options, source or ptxas differ; build again under `spillscan run`"
         return Trial(missing=f"recompiled, it spills {here}; in the input, {there}: {why}")
     points, shared = [as_is], None
     settings, missing = steps(as_is.kernel, launch)

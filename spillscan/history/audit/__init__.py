@@ -171,9 +171,9 @@ class Summary:
         records = count(self.kernels, "kernel record") + spill
         yield f"{counted(self.files['read'])} read: {records}, {size(self.read_bytes)}"
         if present := self.files["present"]:
-            yield f"{counted(present)} finished before"
+            yield f"{counted(present)} already in the dataset"
         if skipped := self.files["skipped"]:
-            reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.reasons.items(), key=_most_first))
+            reasons = ", ".join(f"{why} ({count:,})" for why, count in sorted(self.reasons.items(), key=_most_first))
             yield f"{counted(skipped)} skipped: {reasons}"
         if self.failed:
             yield f"{counted(len(self.failed))} failed:"
@@ -187,7 +187,7 @@ class Summary:
             shown = [printable(label, _LONGEST) for label in empty[:rows]]
             yield f"no kernel was read from {count(len(empty), 'build')}: {listed(shown, len(empty) - len(shown))}"
         if kinds := Counter(issue.code for issue in self.issues if issue.hidden):
-            codes = ", ".join(f"{number:,} {code}" for code, number in sorted(kinds.items(), key=_most_first))
+            codes = ", ".join(f"{code} ({number:,})" for code, number in sorted(kinds.items(), key=_most_first))
             yield f"{count(kinds.total(), 'gap')}: {codes}"
 
     def _empty(self) -> list[str]:

@@ -184,7 +184,7 @@ def check(store: Store, commits: Sequence[Commit], *, digests: bool | None = Non
         elif now.size_bytes != part.size_bytes:
             why = f"has {now.size_bytes:,} bytes instead of {part.size_bytes:,}"
         elif now.sha256 != recorded[path]:
-            why = "its content differs from what was written"
+            why = "differs from what was written"
         else:
             continue
         damage.append(Damage(path, (label,), why))

@@ -135,7 +135,7 @@ def _arrays(before: Kernel, after: Kernel) -> Iterator[Cause]:
         return
     lines = [_place(each.place) for each in culprits(after.sass.local, "array")[:_SHOWN]]
     at = f" at {', '.join(lines)}" if lines else ""
-    yield Cause(kind="array", evidence=f"a local array is now in memory, {arrays[1].bytes:,} B moved{at}")
+    yield Cause(kind="array", evidence=f"accesses to a local array now move {arrays[1].bytes:,} B{at}")
 
 
 def _code(kernels: tuple[Kernel, Kernel], codes: tuple[Pressure, Pressure]) -> Iterator[Cause]:

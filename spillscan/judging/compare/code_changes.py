@@ -32,7 +32,7 @@ _SHOWN = 4
 """Opcodes and labels named per difference."""
 _MOST_HUNKS = 64
 _NO_CODE = "no machine code (pass binaries, or the JSON of scan --with code)"
-_NO_DATA = "a listing has no data (pass the binary)"
+_NO_DATA = "SASS listings contain no data sections (pass the binary)"
 _LISTINGS = ("sass", "nvdisasm")
 _FUNCTION = re.compile(r"^function (.*?): ")
 

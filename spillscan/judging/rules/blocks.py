@@ -21,7 +21,7 @@ TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
 """Smallest block: a kernel that cannot launch with it cannot launch with any."""
-_SET_LAUNCH = "set `launch: {threads_per_block: …}` in the policy, or --launch"
+_SET_LAUNCH = "set `launch: {threads_per_block: …}` in the policy, or pass --launch"
 
 
 def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
@@ -87,7 +87,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return f"dynamic shared memory unknown; {_SET_LAUNCH}" if may_be_fewer else ""
+    return "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -164,7 +164,7 @@ def trade(change: Change, terms: Terms) -> str:
         return ""
     spilled, spills = sum(before.spill_bounds[1]), sum(after.spill_bounds[1])
     moved = "; ".join(
-        f"{effect.blocks[0]} → {effect.blocks[1]} blocks/SM on {effect.device} at {effect.threads_per_block} threads"
+        f"{effect.blocks[0]} → {effect.blocks[1]} blocks/SM on {effect.device} at {effect.threads_per_block:,} threads"
         for effect in change.effects
         if effect.blocks and effect.blocks[0] != effect.blocks[1]
     )
@@ -185,7 +185,7 @@ def _loss(effect: Effect) -> str:
     before, after = effect.blocks
     dynamic = f" and {effect.dynamic_shared_bytes:,} B dynamic shared memory" if effect.dynamic_shared_bytes else ""
     bounds = " (its launch bounds)" if effect.launch_source == "bounds" else ""
-    at = f"{effect.threads_per_block} threads{bounds}{dynamic}"
+    at = f"{effect.threads_per_block:,} threads{bounds}{dynamic}"
     what = f"{before} → {after} on {effect.device} at {at}"
     return f"{what}: cannot launch" if after == 0 else f"{what}, limited by {limited_by(effect.limiters[1])}"
 

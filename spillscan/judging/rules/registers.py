@@ -82,10 +82,10 @@ def _growth_unknown(change: Change, terms: Terms) -> str:
         return ""
     if all(kernel.sass and kernel.usage.registers is None for kernel in (before, after)):
         return ""
-    for build, kernel in (("head", after), ("base", before)):
+    for build, kernel in (("newer", after), ("older", before)):
         if kernel.usage.registers is None:
-            return because(kernel, f"the {build} does not report registers")
-    return unlinked(after, "registers of the head") or unlinked(before, "registers of the base")
+            return because(kernel, f"the {build} build does not report registers")
+    return unlinked(after, "registers of the newer build") or unlinked(before, "registers of the older build")
 
 
 def _known(change: Change) -> tuple[int, int] | None:

@@ -81,7 +81,7 @@ def _shared_unknown(kernel: Kernel, terms: Terms) -> str:
     if static_shared(kernel) is None:
         return because(kernel, "the log does not report shared memory")
     if _dynamic(kernel, terms) is None:
-        return "dynamic shared memory unknown: set `launch` in the policy, or --launch"
+        return "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
     return ""
 
 

@@ -56,7 +56,7 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     if any(one.at_most and not one.assumed for one in known):
         yield "≤ upper bound, dynamic shared memory unknown (--launch 'GLOB=THREADS,BYTES')"
     if any(one.mark == "~" for one in known):
-        yield "~ at the block size of its launch bounds"
+        yield "~ at the block size of the launch bounds"
     local = (one.local_memory for one in summaries if one.local_memory)
     costliest = max(local, key=lambda each: each.total_bytes or 0, default=None)
     if costliest is not None and costliest.matters:

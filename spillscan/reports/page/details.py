@@ -184,7 +184,7 @@ def _mark(summary: Summary) -> str:
     """Meaning of the sign before the values; empty without one."""
     if summary.at_most:
         return f"≤ {'block size' if summary.assumed else 'dynamic shared memory'} unknown"
-    return "~ at the block size of its launch bounds" if summary.by_bounds else ""
+    return "~ at the block size of the launch bounds" if summary.by_bounds else ""
 
 
 def _notes(summary: Summary) -> list[str]:

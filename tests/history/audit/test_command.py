@@ -44,7 +44,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert audit(DEMO / "head.log", "--dataset", data, "--label", "v2") == 0
     assert "12 kernel records (2 spilling)" in capsys.readouterr().out
     assert audit(DEMO / "base.log", "--dataset", data, "--label", "v1") == 0
-    assert capsys.readouterr().out == "0 files read: 0 kernel records, 0 B\n1 file finished before\n"
+    assert capsys.readouterr().out == "0 files read: 0 kernel records, 0 B\n1 file already in the dataset\n"
     commits = [json.loads(path.read_text()) for path in data.rglob("*.json")]
     assert [each["meta"] for each in commits if each["label"] == "v1"] == [{"branch": "main"}]
 
@@ -69,7 +69,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "notes.txt").write_text("nothing\n")
     assert audit(tmp_path / "notes.txt", "--dataset", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
-    assert said.out == "0 files read: 0 kernel records, 0 B\n1 file skipped: 1 no build output\n"
+    assert said.out == "0 files read: 0 kernel records, 0 B\n1 file skipped: no build output (1)\n"
     assert said.err.startswith("spillscan: 1 file: no build log, disassembly or binary; ")
 
 
@@ -86,7 +86,7 @@ def test_it_does_not_pass_if_a_file_was_not_read(tmp_path: Path, capsys: pytest.
     assert audit(*options, "--accept", "unreadable=*/cut*") == 0
     capsys.readouterr()
     assert audit(*options, "--exclude", "cut*") == 0
-    assert "1 excluded" in capsys.readouterr().out
+    assert "excluded (1)" in capsys.readouterr().out
 
 
 def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("2 files read: 17 kernel records (2 spilling), ")
     assert said[1] == "1 file failed:"
-    assert said[3] == "1 gap: 1 build-failed"
+    assert said[3] == "1 gap: build-failed (1)"
     assert main(["history", "--dataset", str(tmp_path / "data"), "-f", "json"]) == 0
     (info,) = json.loads(capsys.readouterr().out)["builds"]
     figures = {name: info[name] for name in ("files", "kernels", "spilling", "failed", "gaps")}
@@ -110,7 +110,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
         assert audit(*options) == 2
         said = capsys.readouterr()
         assert "1 file could not be read and incomplete input: build-failed; " in said.err
-        assert "1 gap: 1 build-failed" in said.out
+        assert "1 gap: build-failed (1)" in said.out
     assert audit(*options, "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
 

@@ -488,8 +488,8 @@ def test_a_template_that_got_worse_is_one_row_of_changes(site: Site, browse: Ope
     assert tab.texts("section > h2") == ["Errors 10", "Warnings 2", "Other changes 1"]
     assert tab.page.locator(".changes > li").count() == 2 + 6, "the worst family is open; archs that agree share a row"
     assert tab.text(".family summary") == (
-        "gemm 10 changed spill stores 10 ↑, most +160 B spill loads 10 ↑, most +160 B registers 10 ↑, most +16 "
-        "stack 10 ↑, most +160 B"
+        "gemm 10 changed spill stores 10 ↑, largest +160 B spill loads 10 ↑, largest +160 B "
+        "registers 10 ↑, largest +16 stack 10 ↑, largest +160 B"
     )
     assert tab.texts(".inner .who")[0] == "<5> sm_80, sm_90"
     tab.page.get_by_label("Order").select_option("-spill stores")

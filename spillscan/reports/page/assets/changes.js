@@ -100,7 +100,7 @@
     const inner = () => growing(name, h("ol", { class: "changes inner" }), rows, (row) => change(payload, row, false, scale, by, by === "family" ? label : ""), PAGE);
     return h("li", { class: "whole" }, fold(name, "family",
       [h("b", {}, label || "unknown"), " ", h("span", { class: "quiet" }, filters.grouped(kernels, ({ state }) => state).map(([state, some]) => `${number(some.length)} ${state}`).join(", ")),
-        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, most ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], inner, open));
+        h("span", { class: "moves" }, moves.slice(0, 4).map(({ metric, up, down, most }) => h("span", { class: tone(metric, 0, most) }, `${metric.label} ${moved(up, down)}, largest ${signed(most, (n) => amount(n, metric.unit).join(" ").trim())}`)))], inner, open));
   }
 
   function change(payload, row, open, scale, by, within = "") {

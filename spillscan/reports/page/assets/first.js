@@ -20,7 +20,7 @@ const first = (() => {
     return h("section", { "aria-labelledby": "first" }, h("h2", { id: "first" }, "First fixes"),
       fails.length ? list(fails, 1) : null,
       spills.length ? [h("p", { class: "quiet" }, "By spill cost: bytes × 10 per enclosing loop."), list(spills, fails.length + 1)] : null,
-      others.length ? fold("others", null, "No spills, limited by occupancy", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
+      others.length ? fold("others", null, "No spills, but occupancy can be higher", () => list(others, fails.length + spills.length + 1), !spills.length && !fails.length) : null);
   }
 
   // The text of `explain` for a rule.

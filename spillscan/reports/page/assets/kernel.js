@@ -23,7 +23,7 @@ spillscan.view("kernel", (payload, id, box) => {
       return [key === "shared_bytes" ? "static shared" : label, key === "registers" ? store.registers(i) : text, its, store.SPILLS.includes(key) && columns[key][i] ? "bad" : ""];
     });
     const notes = [store.role(i), store.unit(i), store.flag(i, store.AMBIGUOUS) ? "ambiguous: output was interleaved" : "",
-      store.flag(i, store.NOT_FINAL) ? "* final only after the link" : "",
+      store.flag(i, store.NOT_FINAL) ? "* registers final only after the link" : "",
       store.subject(i)?.mark].filter(Boolean);
     return [h("p", { class: "trail" }, h("a", { href: link("table") }, "Kernels"), " / ", arch || "arch unknown"),
       h("h1", {}, store.name(i), " ", h("span", { class: "quiet" }, arch || "")),
@@ -70,7 +70,7 @@ spillscan.view("kernel", (payload, id, box) => {
   }
 
   function local() {
-    return h("section", { class: "local" }, h("h2", {}, "Local memory in its code"), map ? spillmap.draw(map, (payload.code && payload.code[i]) || null)
-      : h("p", { class: "quiet" }, marked("This page has spill maps of the worst kernels only; `spillscan show` prints any.")));
+    return h("section", { class: "local" }, h("h2", {}, "Local memory accesses"), map ? spillmap.draw(map, (payload.code && payload.code[i]) || null)
+      : h("p", { class: "quiet" }, marked("This page has spill maps of the worst kernels only; `spillscan show` prints the accesses of any kernel.")));
   }
 });

@@ -14,7 +14,7 @@
     words("name", "kernel", store.name),
     words("arch", "arch", store.arch, columns.arches),
     ...columns.metrics.map(({ key, label, about }) => metric(key, label, about[0].toUpperCase() + about.slice(1), key === "registers" ? store.registers : undefined)),
-    metric("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size unknown", (i) => store.occupancy(i) || "–"),
+    metric("occupancy", "occupancy", "Resident warps as a share of the SM's maximum; ≤ upper bound, block size or dynamic shared memory unknown", (i) => store.occupancy(i) || "–"),
     words("limiter", "limited by", store.limiter, store.limiters),
     ...(filters.several("object") ? [words("object", "object", store.unit, columns.units)] : []),
   ].map((column) => ({ ...column, short: { registers: "regs", spill_store_bytes: "st", spill_load_bytes: "ld" }[column.key] || (column.num && column.key !== "occupancy" ? column.label : null), width: width(column) }));

@@ -140,14 +140,14 @@
       { label: "registers", num: true, cell: store.registers }, bytesOf("store"), bytesOf("load"),
       ...(rows.some(store.spilled) ? [{ cell: bars, tone: () => "wide" }] : []),
       { label: "occupancy", num: true, cell: (i) => store.occupancy(i) || "–" }, { label: "limited by", cell: (i) => store.limiter(i) || "–" },
-      ...(rows.some((i) => sizes.get(i).length > 1) ? [{ label: "of its family", num: true, cell: of }] : [])] }),
+      ...(rows.some((i) => sizes.get(i).length > 1) ? [{ label: "in family", num: true, cell: of }] : [])] }),
     columns.count > rows.length ? h("p", {}, h("a", { href: link("table") }, `All ${number(columns.count)} kernels${functions.count ? " and device functions" : ""}`),
       filters.several("family") ? [", ", h("a", { href: link("table", "", { by: "family" }) }, "by family")] : null) : null);
   }
 
   function understood({ read, issues, note }, verdict) {
     const unknown = [read.unknown_lines ? `${count(read.unknown_lines, "compiler line")}` : "",
-      read.unknown_clauses ? `${count(read.unknown_clauses, "clause")} of known lines` : ""].filter(Boolean).join(" and ");
+      read.unknown_clauses ? `${count(read.unknown_clauses, "part")} of recognized lines` : ""].filter(Boolean).join(" and ");
     const all = payload.overview;
     const open = all.kernels.silent + all.functions.silent + store.columns.flags.filter((flags) => flags & (store.AMBIGUOUS | store.NOT_FINAL)).length + (verdict ? verdict.gaps.length + verdict.accepted.length : 0);
     const more = filters.summed(issues.counts.map(([, n]) => n)) - issues.shown.length;
@@ -159,6 +159,6 @@
       note ? h("p", { class: "note" }, marked(note)) : null,
       issues.shown.length ? h("ol", { class: "findings" }, issues.shown.map((each) => h("li", {}, h("span", { class: `tag sev-${each.severity}` }, each.severity),
         h("p", { class: "all" }, marked(each.message)), h("p", { class: "quiet" }, [each.code, each.place].filter(Boolean).join(" · "))))) : null,
-      more > 0 ? h("p", { class: "quiet" }, `${number(more)} more, less severe; -f json lists all.`) : null);
+      more > 0 ? h("p", { class: "quiet" }, `${count(more, "less severe issue")} not shown; -f json lists all.`) : null);
   }
 })();

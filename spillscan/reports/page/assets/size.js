@@ -21,7 +21,7 @@ spillscan.view("size", ({ title, tree }, id, box) => {
     { label: "part", cell: (each, at) => (inside(each, at) ? h("a", { href: inside(each, at) }, each.label) : each.label) },
     ...measures.flatMap(([head, key]) => [{ label: head, num: true, cell: (each) => bytes(each[key]) }, ...(compared ? [{ label: "change", num: true, cell: (each) => change(each, key) }] : [])]),
   ];
-  if (!compared) columns.splice(2, 0, { label: "of all", num: true, cell: (each) => `${(100 * each.stored_bytes / (tree.stored_bytes || 1)).toFixed(1)}%` });
+  if (!compared) columns.splice(2, 0, { label: "share", num: true, cell: (each) => `${(100 * each.stored_bytes / (tree.stored_bytes || 1)).toFixed(1)}%` });
   add(box, h("h1", {}, title),
     h("p", {}, trail.map((each, at) => [at ? " › " : "", each === node ? h("b", {}, each.label) : h("a", { href: link("size", path.slice(0, at).join(".")) }, each.label)]), ` · ${sizesOf(node)}`),
     groups.length ? [groups.length > 1 ? treemap.figure(tiles, `stored bytes of ${node.label}, as areas; values are in the table below`) : null,

@@ -43,9 +43,9 @@ const source = (() => {
     const widest = Math.max(9, ...[...lines.values()].map(({ text }) => Math.min((text || "").length, LONGEST) * .52)); // a character of code is about half a rem
     const columnsOf = (list, titles) => list.map(([key, label, width, num = false]) => ({ key, label, width, num, title: titles[key] }));
     const columns = columnsOf([["line", "line", "minmax(3rem, 3.5rem)", 1], ["share", "share", "3.5rem", 1], ["live", "live", "3.2rem", 1], ["spills", "st/ld", "4.2rem", 1], ["text", "source", `minmax(${widest}rem, 1fr)`]],
-      { live: "most live registers at this line", share: "of the spill cost", spills: "spill stores and reloads" });
+      { live: "most live registers at this line", share: "share of the spill cost", spills: "spill stores and reloads" });
     const left = grid({ name: "source", title: "Source lines", high: HIGH, printed: Infinity, columns, empty: "", sorted: () => {}, fold, made: lineRow, open: (item) => (typeof item === "number" ? fold(item) : choose(item, null)) });
-    const heads = columnsOf([["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]], { depth: "loops around it", live: "registers live", slot: "local-memory access: kind and slot" });
+    const heads = columnsOf([["address", "address", "4.2rem"], ["depth", "loop", "2.6rem", 1], ["live", "live", "4.6rem", 1], ["code", "instruction", "minmax(10rem, 1fr)"], ["slot", "local memory", "10.5rem"]], { depth: "loop depth", live: "live registers", slot: "local-memory access: kind and slot" });
     const right = grid({ name: "code", title: "Machine code", high: HIGH, printed: Infinity, columns: heads, empty: "", sorted: () => {}, made: codeRow, open: (item) => choose(inner(item), item) });
     const most = code.live.reduce((one, other) => Math.max(one, other), 1);
     const node = h("div", { class: lines.size ? "sidebyside" : "sidebyside alone" }, lines.size ? left.node : null, right.node);

@@ -89,7 +89,7 @@ const spillmap = (() => {
     const lines = map.lines.map((place, line) => ({ place, share: map.shares[line] })).filter(({ share }) => share).sort((one, other) => other.share - one.share).slice(0, LINES);
     const coarse = map.marks && map.marks.unit > Math.floor(map.bytes / Math.max(map.instructions, 1));
     return h("div", { class: "spillmap" },
-      map.marks ? node : h("p", { class: "quiet" }, "The snapshot has the number of accesses, but not their addresses: scan the disassembly or the binary for the chart."),
+      map.marks ? node : h("p", { class: "quiet" }, "No chart: the input has the number of accesses, but not their addresses. Scan the disassembly or the binary."),
       both ? both.node : null,
       code ? h("p", {}, pressure(code)) : null,
       map.marks ? h("p", { class: "quiet small" }, `Code from left to right, ${number(map.bytes)} bytes.`,

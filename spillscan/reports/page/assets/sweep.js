@@ -4,8 +4,8 @@
 
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
-    const gains = swept.filter(({ points }) => points.some(({ best }, at) => best && at)).length;
-    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} a better setting than the build's`] : "No kernels"),
+    const gains = swept.filter(({ points: [asIs, ...others] }) => !asIs.best && others.some(({ best }) => best)).length;
+    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "has" : "have"} a setting better than as is`] : "No kernels"),
       h("p", {}, "Best trade-offs: fewer spills would cost resident warps, and more warps would cost spills. Better is toward the bottom right."))],
     state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
