@@ -133,7 +133,7 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], needed: frozenset[Hidd
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
         elif each.rule.limits:  # a set limit is reported even if it fails nothing
-            yield replace(_of_rule(each), accepted=f"fail_on is {policy.fail_on}")
+            yield replace(_of_rule(each), accepted=f"severity below fail_on ({policy.fail_on})")
 
 
 def gaps_of_input(build: Build, needed: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:

@@ -203,7 +203,7 @@ def test_registers_that_end_spills_are_live_values(name: str, tmp_path: Path) ->
         ({"registers": 16, "threads_per_block": 64, "dynamic_shared_bytes": 100_000},
          [("fix", "set MaxDynamicSharedMemorySize to 100,000 B")]),
         ({"registers": 16, "threads_per_block": 64, "dynamic_shared_bytes": 300_000},
-         [("fix", "at most 232,448 B of shared memory per block")]),
+         [("fix", "at most 232,448 B of shared memory per block (opt in: MaxDynamicSharedMemorySize)")]),
     ],
 )  # fmt: skip
 def test_blocks_and_launches(figures: dict[str, int], expected: list[tuple[str, str]]) -> None:

@@ -161,7 +161,7 @@ def _state(finding: Finding, match: Match | None, policy: Policy) -> Finding:
         return replace(finding, baseline_state="new")
     now = measure(rule, finding.kernel, policy.terms_of(finding.kernel))
     if now is None or not within(now, recorded):
-        why = "baseline" if now is not None else "not comparable; baseline"
+        why = "baseline" if now is not None else "not comparable with the baseline"
         return replace(finding, baseline_state="worse", message=f"{finding.message}; {why}: {values}")
     return replace(finding, baseline_state="known" if now == recorded else "better")
 

@@ -178,7 +178,7 @@ def _families(build: Build) -> set[str | None]:
 
 
 def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places) -> Gap:
-    by_arch = Counter(kernel.key.arch for kernel in kernels)
+    by_arch = Counter(arch for _, arch in {(kernel.key.symbol, kernel.key.arch) for kernel in kernels})
     archs = ", ".join(f"{arch or 'arch unknown'}: {by_arch[arch]:,}" for arch in sorted(by_arch, key=natural))
     if group.code == "arch-missing":
         where = f"{group.place} of the newer build" if group.place else "the newer build"
@@ -188,16 +188,16 @@ def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places)
     elif group.code == "unit-missing":
         message = f"{group.place} is not in the newer build: {_counted(kernels)} ({archs})"
     else:
-        every = len(_entries(base))
-        message = f"{_counted(kernels)}, of {every:,}; the logs do not name their sources ({archs})"
+        message = f"{_counted(kernels, len(_entries(base)))}; the logs do not name their sources ({archs})"
     origin = kernels[0].origins[0] if kernels[0].origins else None
     names = tuple(filter(None, (group.place, group.arch)))
     return Gap(code=group.code, message=message, hides=("kernels",), origin=origin, names=names)
 
 
-def _counted(kernels: Sequence[Kernel]) -> str:
+def _counted(kernels: Sequence[Kernel], every: int = 0) -> str:
     symbols = list(dict.fromkeys(kernel.key.symbol for kernel in kernels))
     more = ", …" if len(symbols) > _NAMED else ""
     names = Names(symbols)
     named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
-    return f"{count(len(symbols), 'kernel')} of the older build missing ({named}{more})"
+    number = f"{len(symbols):,} of {every:,} kernels" if every else count(len(symbols), "kernel")
+    return f"{number} of the older build missing ({named}{more})"

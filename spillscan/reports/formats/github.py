@@ -45,7 +45,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
         shown[severity] += 1
         yield f"::{_COMMANDS[severity]} {properties}::{_data(text)}\n"
     if left_out:
-        rest = ", ".join(f"{number:,} {severity}s" for severity, number in left_out.items())
+        rest = ", ".join(count(number, severity) for severity, number in left_out.items())
         yield f"::notice title=spillscan::{count(len(report.open_findings), 'finding')}; not shown here: {rest}\n"
     yield from (f"{_data(each)}\n" for each in report.details.accept)
     if not report.open_findings and not report.gaps:

@@ -152,7 +152,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         if (each.code, each.gap.origin) not in known
     ]
     if len(report.findings) > MOST_RESULTS:
-        text = f"the {MOST_RESULTS:,} most severe of {count(len(report.findings), 'finding')}"
+        text = f"only the {MOST_RESULTS:,} most severe of {count(len(report.findings), 'finding')} are listed"
         notes.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": not report.gaps, "toolExecutionNotifications": notes}
 

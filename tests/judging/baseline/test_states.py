@@ -75,7 +75,7 @@ def test_a_worse_finding_names_the_record() -> None:
     baseline = written(build(kernel(spills=(8, 4))))
     assert judged(build(kernel(spills=(9, 4))), baseline).findings[0].message.endswith("; baseline: loads 4, stores 8")
     unknown = replace(kernel(spills=None), advisories=(WARNED,))
-    assert "not comparable; baseline" in judged(build(unknown), baseline).findings[0].message
+    assert "not comparable with the baseline: " in judged(build(unknown), baseline).findings[0].message
     one, other = (f"_ZN1n{len(name)}{name}ILi{{}}EEEvv" for name in ("relax", "relax_v2"))
     before, after = (build(*(kernel(each.format(n), (8, 8)) for n in (1, 2))) for each in (one, other))
     messages = [each.message for each in judged(after, written(before)).findings]
