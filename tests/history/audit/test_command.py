@@ -109,7 +109,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     for _ in range(2):  # what was read before hides what it hid
         assert audit(*options) == 2
         said = capsys.readouterr()
-        assert "1 file could not be read and incomplete input: build-failed; " in said.err
+        assert "1 file could not be read, incomplete input: build-failed; " in said.err
         assert "1 gap: build-failed (1)" in said.out
     assert audit(*options, "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
