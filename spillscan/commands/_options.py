@@ -86,7 +86,7 @@ def add_dataset(parser: Parser) -> None:
 
 def add_strict(parser: Parser) -> None:
     """Add --strict."""
-    about = "exit with 2 on any warning or error about the input"
+    about = "treat any warning or error about the input as incomplete input"
     parser.add_argument("--strict", action="store_true", default=None, help=about)
 
 

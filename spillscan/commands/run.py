@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file to write or update (default: spillscan-build.json); earlier calls stay unless repeated",
+        help="run file to write or update (default: spillscan-build.json); earlier calls stay if their outputs exist",
     )
     parser.add_argument(
         "--also",

@@ -189,7 +189,7 @@ def source_lines(
     live, depths = pressure.live.counts, pressure.graph.depths()
     width = max(map(len, (code.texts[row] for row in shown)), default=0)
     last, at = -1, None
-    yield "  source and machine code where it spills: address, loop depth, live registers"
+    yield f"  code near {'spills' if stats.local.spill.accesses else 'the peak'}: address, loop depth, live registers"
     for row in shown:
         if row > last + 1:
             yield f"    … {count(row - last - 1, 'instruction')}"

@@ -194,8 +194,8 @@ class _Log:
             message = f"compiled without a ptxas report: {units}"
         elif sum(reports) < reporting:
             message = (
-                f"{count(len(expected), 'step compiles', 'steps compile')} device code,"
-                f" for {count(reporting, 'arch')} in all; the log has reports for at most {sum(reports)} of them"
+                f"{count(len(expected), 'step compiles', 'steps compile')} device code: expected"
+                f" {count(reporting, 'ptxas report')} (one per step and arch), but the log has at most {sum(reports)}"
             )
         else:
             return

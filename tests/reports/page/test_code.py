@@ -153,7 +153,7 @@ def test_show_prints_source_and_code_at_spills(folder: Path, capsys: pytest.Capt
     words = ("show", "array_and_spills", str(folder / "new.cubin"), "--arch", "sm_80", "--top", "0", "--with", "source")
     assert main([*words, "--source-root", str(folder / "tree")]) == 0
     output = capsys.readouterr().out
-    _, _, listing = output.partition("source and machine code where it spills")
+    _, _, listing = output.partition("code near spills")
     assert "  sass.cu:36  source line 36 ====" in listing
     assert re.search(r"0x08b0 +1 +30  STL \[R1\+0x88\], R13 +spill store R1\+0x88\n", listing)
     counted = sum(int(number.replace(",", "")) for number in re.findall(r"… ([\d,]+) instruction", listing))
