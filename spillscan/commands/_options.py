@@ -107,13 +107,16 @@ def add_set(parser: Parser, about: str) -> None:
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE", help=about)
 
 
+_KEYS = "`spillscan config` lists all keys"
+
+
 def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """Parse the values of --set, by key."""
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if name not in known:
-            raise UsageError(f"--set {text[:60]}: unknown key {name[:60]!r}", nearest(name, known))
+            raise UsageError(f"--set {text[:60]}: unknown key {name[:60]!r}", nearest(name, known) or _KEYS)
         if not equals:
             raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
         values[name] = value

@@ -33,22 +33,14 @@ def add_file(parser: argparse.ArgumentParser, such: str = "max_registers=128 or 
 
 def add_severity(parser: argparse.ArgumentParser) -> None:
     """Add --severity."""
-    parser.add_argument(
-        "--severity",
-        action="append",
-        metavar="RULE=LEVEL",
-        help="set the severity of RULE: error, warning, note or off; repeatable",
-    )
+    about = "set the severity of RULE: error, warning, note or off; repeatable"
+    parser.add_argument("--severity", action="append", metavar="RULE=LEVEL", help=about)
 
 
 def add_accept(parser: argparse.ArgumentParser) -> None:
     """Add --accept."""
-    parser.add_argument(
-        "--accept",
-        action="append",
-        metavar="CODE[=GLOB]",
-        help="accept findings or gaps marked [CODE]; with GLOB, only for matching kernels or inputs; repeatable",
-    )
+    about = "accept findings or gaps marked [CODE]; with GLOB, only for matching kernels or inputs; repeatable"
+    parser.add_argument("--accept", action="append", metavar="CODE[=GLOB]", help=about)
 
 
 def add_rename(parser: argparse.ArgumentParser) -> None:
@@ -163,10 +155,14 @@ def with_rot(build: Build, policy: Policy) -> Build:
     for accepted in policy.accept:
         what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
         if not accepted.is_valid(policy.today):
-            message = f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew it"
+            message = (
+                f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew or delete it"
+            )
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
-            placed(accepted.origin, "accept-expires", "note", f"the entry accepting {what} expires on {accepted.until}")
+            placed(
+                accepted.origin, "accept-expires", "note", f"the entry that accepts {what} expires on {accepted.until}"
+            )
     return replace(build, issues=(*build.issues, *notes)) if notes else build
 
 

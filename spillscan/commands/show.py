@@ -189,7 +189,8 @@ def source_lines(
     live, depths = pressure.live.counts, pressure.graph.depths()
     width = max(map(len, (code.texts[row] for row in shown)), default=0)
     last, at = -1, None
-    yield f"  code near {'spills' if stats.local.spill.accesses else 'the peak'}: address, loop depth, live registers"
+    around = "spills" if stats.local.spill.accesses else "the register peak"
+    yield f"  code near {around}: address, loop depth, live registers"
     for row in shown:
         if row > last + 1:
             yield f"    … {count(row - last - 1, 'instruction')}"
