@@ -102,8 +102,8 @@ _TEXTS = {
         "spills",
         "spill stores and loads, bytes per thread; as reported by the compiler, else from the code",
     ),
-    "resident_blocks": ("blocks/SM", "resident blocks per SM, if the launch is known"),
-    "active_warps": ("warps/SM", "resident warps per SM, if the launch is known"),
+    "resident_blocks": ("blocks/SM", "resident blocks per SM, if the block size is known"),
+    "active_warps": ("warps/SM", "resident warps per SM, if the block size is known"),
     "footprint_bytes": ("GPU memory", "local memory that the driver reserves for the stack on the whole GPU"),
     "dynamic_shared_bytes": (
         "dynamic shared",

@@ -157,7 +157,7 @@ def _budgets(kernel: Kernel) -> frozenset[int | None] | None:
 
 def _listed(budgets: frozenset[int | None]) -> str:
     known = [str(budget) for budget in sorted(budget for budget in budgets if budget is not None)]
-    return " and ".join([*known, *(["unknown"] if None in budgets else [])])
+    return ", ".join([*known, *(["unknown"] if None in budgets else [])])
 
 
 def _unfit(kernel: Kernel, terms: Terms) -> tuple[int, int, int] | None:
