@@ -117,8 +117,8 @@ class Gate(NamedTuple):
         if self.baseline is not None and (others := others_than(self.baseline.header.toolkits, build.toolkits)):
             recorded = ", ".join(self.baseline.header.toolkits)
             notes["other-toolkit"] = (
-                f"this build uses CUDA {', '.join(others)}, but {self.path} was recorded with CUDA {recorded}; "
-                f"metrics may differ for this reason alone; to record the new values: {self._offer('write')}"
+                f"this build uses CUDA {', '.join(others)}, but {self.path} was recorded with CUDA {recorded}, "
+                f"so metrics may differ; to record the new values: {self._offer('write')}"
             )
         return notes
 
@@ -143,14 +143,14 @@ class Gate(NamedTuple):
             names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
             renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
             notes["renamed-kernels"] = (
-                f"renamed since {self.path} was written: {_few(renamings)}; {write}; "
-                f"{self._offer('prune')} drops the old names"
+                f"renamed since {self.path} was written: {_few(renamings)}; to record "
+                f"the new names: {self._offer('write')}, then {self._offer('prune')}"
             )
         if gone:
             notes["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
         if result.of("unknown"):
             notes["unrecorded-kernels"] = (
-                f"not recorded: {_named(result.of('unknown'))}; their regressions go unnoticed; {write}"
+                f"not recorded, so regressions go unnoticed: {_named(result.of('unknown'))}; {write}"
             )
         return notes
 

@@ -340,7 +340,7 @@ def _table(
         Column[_Row]("limited by", None, cell("limiter"), left=True),
         Column[_Row]("fix", None, fix, left=True),
     ]
-    return Table(columns=columns, rows=rows, title="What limits occupancy", empty="no kernels")
+    return Table(columns=columns, rows=rows, title="Occupancy and limiters", empty="no kernels")
 
 
 def _its_own(kernel: Kernel, device: str | None) -> bool:

@@ -78,7 +78,7 @@ def static_shared(kernel: Kernel) -> int | None:
     return 0 if whole and usage.shared_bytes is None else usage.shared_bytes
 
 
-_COUNTED = "as reported by the compiler; each instruction counted once"
+_COUNTED = "as reported by the compiler, else from the code of a binary; each instruction counted once"
 _TREE = "of a kernel and its callees, bytes per thread, if the input lists the callees"
 _TEXTS = {
     "registers": ("registers", "32-bit registers per thread"),
@@ -117,7 +117,7 @@ _TEXTS = {
     "spill_loop_depth": ("spill loop depth", "loop depth of the innermost spill instruction"),
     "live_registers": (
         "live registers",
-        "peak number of live general registers, as in `nvdisasm -plr`; read by `scan --with live`, never compared",
+        "peak number of live general registers, as in `nvdisasm -plr`; read by `scan --with live`",
     ),
     "setmaxnreg": ("setmaxnreg", "number of `setmaxnreg` instructions"),
     "role_registers": (
