@@ -143,12 +143,15 @@ def why_here(about: Ranked) -> str:
     """Why a family is ranked here, such as ``3 kernels, 74% of the spill cost``."""
     from spillscan.advice.profile.table import time_text
 
-    words = [count(len(about.kernels), "kernel")]
+    noun = "device function" if about.worst.role == "function" else "kernel"
+    words = [count(len(about.kernels), noun)]
     if about.about == "spills":
         words.append(f"{share_text(about.share)} of the spill cost")
     if about.spill_ns is not None:
         share = about.spill_ns / about.time_ns if about.time_ns else 0
-        words.append(f"{time_text(about.time_ns or 0)} measured, spills are {share_text(share)} of its instructions")
+        words.append(
+            f"{time_text(about.time_ns or 0)} measured, spills are {share_text(share)} of executed instructions"
+        )
     elif about.time_ns is not None:
         words.append(f"{time_text(about.time_ns)} measured")
     return ", ".join(words)

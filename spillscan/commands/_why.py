@@ -87,9 +87,9 @@ class _Report:
             both = zip((before, after), least, strict=True)
             words = ["unknown" if value is None else f"{mark}{value:,}" for value, mark in both]
             yield f"  {find_metric(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
-        yield "  differences, largest first:" if growth.causes else "  no known difference explains it"
+        yield "  differences, largest first:" if growth.causes else "  no known difference explains the growth"
         for number, cause in enumerate(growth.causes, 1):
-            yield f"    {number}. {cause.kind}: {printable(cause.evidence)}"
+            yield f"    {number}. {printable(cause.evidence)}"
         yield from (f"  {printable(line, 600)}" for line in growth.peaks())
         yield from (f"  unknown: {text}" for text in growth.unknown)
 

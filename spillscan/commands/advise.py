@@ -123,7 +123,7 @@ def _left_open(build: Build, launches: Launches, names: Names) -> Iterator[str]:
 
 
 def _head(build: Build, families: int) -> str:
-    first = summary(build).splitlines()[0]
+    first = "; ".join(line for line in summary(build).splitlines() if line[0].isdigit())
     return f"{count(families, 'family', 'families')} to fix; {first}" if families else f"nothing to fix; {first}"
 
 
@@ -132,7 +132,7 @@ def _text(build: Build, advised: Advised, rest: Sequence[str], more: int, names:
     about = None
     for number, (made, steps) in enumerate(advised, 1):
         if made.ranked.about != about and made.ranked.about == "occupancy":
-            yield from ("", paint("no spills, limited by occupancy:", BOLD, style))
+            yield from ("", paint("no spills, but occupancy can be higher:", BOLD, style))
         about = made.ranked.about
         yield ""
         heading = f"{number}. {label_of(made.ranked.worst, names)}: {why_here(made.ranked)}"

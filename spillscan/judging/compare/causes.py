@@ -77,8 +77,8 @@ class Growth:
     def sentences(self) -> Iterator[str]:
         """Causes, the most important first, with the peaks; unknowns last."""
         if not self.causes:
-            yield "no known difference explains it"
-        yield from (f"{cause.kind}: {cause.evidence}" for cause in self.causes)
+            yield "no known difference explains the growth"
+        yield from (cause.evidence for cause in self.causes)
         yield from self.peaks()
         yield from (f"unknown: {text}" for text in self.unknown)
 
@@ -98,9 +98,9 @@ def _maker(kernel: Kernel) -> Maker | None:
 
 def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
     if not all(codes):
-        yield "live registers and lines that grew; pass binaries of both builds (sm_75 and later)"
+        yield "live registers, and which lines grew; pass binaries of both builds (sm_75 and later)"
     elif not all(any(each.sources) for each in codes if each):
-        yield "lines that grew; compile both builds with -lineinfo"
+        yield "which lines grew; compile both builds with -lineinfo"
     if not all(made):
         yield "toolkit and options; pass cubins of CUDA 13 or later for both builds"
 

@@ -116,7 +116,7 @@ def test_lines_that_wrote_more_of_the_peak() -> None:
 def test_unknowns() -> None:
     bare = Kernel(key=KernelKey(symbol="k", arch="sm_90", unit=""), role="entry", usage=Usage())
     found = Growth(bare, bare, {})
-    heads = ["live registers and lines that grew", "toolkit and options"]
+    heads = ["live registers, and which lines grew", "toolkit and options"]
     assert [each.split(";")[0] for each in found.unknown] == heads
     assert found.causes == []
 
@@ -132,7 +132,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(call) == 0
     text = capsys.readouterr().out
     assert "CUDA 12.3 → 13.5.37" in text
-    assert "unknown: lines that grew; compile both builds with -lineinfo" in text
+    assert "unknown: which lines grew; compile both builds with -lineinfo" in text
     demo = ROOT / "fixtures" / "demo"
     assert main(["diff", "--why", str(demo / "base.log"), str(demo / "head.log")]) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]

@@ -129,6 +129,7 @@ def test_a_treemap_opens_group_by_group(site: Site, browse: Open) -> None:
 
 def test_a_sweep_marks_the_best(site: Site, browse: Open) -> None:
     tab = browse(site["sweep"])
+    assert tab.text("h1") == "0 of 2 kernels improve with another setting", "a trade-off is not better"
     assert tab.text("tr.best") == "as is 168 0 1 best"
     assert "128, best" in tab.texts(".tradeoff .name.best")
 

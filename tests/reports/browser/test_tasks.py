@@ -20,7 +20,7 @@ TASKS = (
     ("cause", "code", (), "-maxrregcount=32 limits it to 32 registers"),
     ("cause", "code", ("array_and_spills",), "register limit 32; 47 values are live"),
     ("cause", "check", (), "255 registers, the maximum of sm_75"),
-    ("cause", "grown", ("array_and_spills",), "toolkit: CUDA 12.8.93 → 13.5.37"),
+    ("cause", "grown", ("array_and_spills",), "CUDA 12.8.93 → 13.5.37"),
     ("build", "diff", (), "model::gemm<8> sm_80, sm_90a"),
     ("build", "diff", ("model::gemm<8>",), "before: 1 block/SM, 20 of 64 warps"),
     ("build", "history", (), "gemm<8> sm_90 ▁▁██ spills 0 → 304 B, registers 96 → 64 01-02 v2 a1b2c3"),

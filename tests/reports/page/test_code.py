@@ -93,13 +93,13 @@ def test_why_a_kernel_grew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (tmp_path / side).write_bytes(stored(f"sass-sm_120-{release}.cubin"))
     call = ("diff", str(tmp_path / "old"), str(tmp_path / "new"))
     (lines,) = page(tmp_path, *call)["why"].values()
-    assert "toolkit: CUDA 12.8.93 → 13.5.37" in lines
+    assert "CUDA 12.8.93 → 13.5.37" in lines
     assert lines[-1].startswith("unknown: ")
     capsys.readouterr()
     main([*call, "-f", "markdown"])
     output = capsys.readouterr().out
     assert re.search(r"<summary>causes</summary>\n\n- `\w+` `sm_120`\n  - ", output)
-    assert "toolkit: CUDA 12.8.93 → 13.5.37" in output
+    assert "CUDA 12.8.93 → 13.5.37" in output
 
 
 def test_the_cause_is_read_off_the_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
