@@ -73,10 +73,7 @@ def test_groups(made: list[Made], expected: list[tuple[str, int, int, tuple[str,
 def test_inlined_code_is_named_by_its_call() -> None:
     (found,) = live_groups(code([("IMAD", 1, line, 0) for line in range(4)], 0, inlined=True), NO_TRAFFIC, Tree())
     assert (found.kind, found.registers, found.fewer, found.lines) == ("inlined", 4, 4, ("k.cu:90",))
-    assert (
-        found.cause
-        == "results of code inlined at k.cu:90 occupy 4 registers, computed at k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
-    )
+    assert found.cause == "results of code inlined at k.cu:90 occupy 4 registers: k.cu:0 (1), k.cu:1 (1), k.cu:2 (1)"
 
 
 def spilling(
