@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RULE|GAP|devices|metrics",
         help="name in brackets after a finding or a gap; or the word `devices` or `metrics`",
     )
-    parser.add_argument("device", nargs="?", help="with `devices`: only this device, such as sm_90, 9.0 or H100")
+    parser.add_argument(
+        "device", metavar="DEVICE", nargs="?", help="with `devices`: only this device, such as sm_90, 9.0 or H100"
+    )
     _options.add_formats(parser, "text", "json")
 
 
