@@ -30,7 +30,7 @@ from msgspec import Struct
 from spillscan.builds import compilation
 from spillscan.model import Issue, Origin
 from spillscan.model.gaps import KINDS
-from spillscan.output.nouns import count
+from spillscan.output.nouns import count, listed
 from spillscan.reading import grammar
 from spillscan.reading.logs.messages import Module
 from spillscan.reading.logs.parsing import CALLS_WIDER, ptxas_message
@@ -404,8 +404,7 @@ def _may_be_device_code(failure: Failure) -> bool:
 
 
 def _named(failures: list[Failure]) -> str:
-    more = f" ({len(failures) - 1} more like it)" if len(failures) > 1 else ""
-    return (failures[0].subject or "a step") + more
+    return listed([failures[0].subject or "a step"], len(failures) - 1)
 
 
 def _first_per_subject(details: list[Failure]) -> list[Failure]:

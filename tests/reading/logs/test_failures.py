@@ -549,8 +549,8 @@ def test_more_steps_than_reports() -> None:
     [
         (["a.o"], "a.o"),
         ([""], "a step"),
-        (["a.o", "b.o"], "a.o (1 more like it)"),
-        (["", "b.o", "c.o"], "a step (2 more like it)"),
+        (["a.o", "b.o"], "a.o and 1 more"),
+        (["", "b.o", "c.o"], "a step and 2 more"),
     ],
 )
 def test_several_failures_in_words(subjects: list[str], text: str) -> None:
