@@ -81,7 +81,7 @@ const source = (() => {
       if (lines.size) left.show(shown(), "", true, false);
       right.show(machine, "", false, false);
       const line = lines.get(chosen), chain = code.places[code.place[row]] || [];
-      status.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of its spill cost` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` to loop depth ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
+      status.textContent = [line ? `${printable(nameOf(chosen))}: ${count(line.rows.length, "instruction")}${line.share ? `, ${percent(line.share)} of the spill cost` : ""}${line.stores + line.loads ? `, ${count(line.stores, "spill store")} and ${count(line.loads, "reload")}${line.depth ? ` at loop depth up to ${line.depth}` : ""}` : ""}, at most ${count(line.live, "register")} live` : "",
         `${addressOf(row)}: ${code.text[code.op[row]]}${chain.length > 1 ? `, inlined at ${chain.slice(1).map((one) => printable(nameOf(keyOf(one)))).join(", ")}` : ""}`,
         ...helps(chosen).map(([, text]) => printable(text[0].toUpperCase() + text.slice(1)))].filter(Boolean).join(". ");
     }

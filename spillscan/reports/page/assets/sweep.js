@@ -5,7 +5,7 @@
   spillscan.view("sweep", ({ swept }, id, box) => {
     const state = controls.state({ q: "" });
     const gains = swept.filter(({ points: [asIs, ...others] }) => !asIs.best && others.some(({ best }) => best)).length;
-    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 ? "improves" : "improve"} with another setting`] : "No kernels"),
+    controls.listed(box, [h("header", { class: "headline" }, h("h1", {}, swept.length ? [h("b", {}, number(gains)), ` of ${count(swept.length, "kernel")} ${gains === 1 || swept.length === 1 ? "improves" : "improve"} with another setting`] : "No kernels"),
       h("p", {}, "Best trade-offs: fewer spills would cost resident warps, and more warps would cost spills. Better is toward the bottom right."))],
     state, null, (fits) => growing("sweep", h("div", {}), swept.filter(({ name }) => fits(name.toLowerCase())), card, SHOWN));
   });
