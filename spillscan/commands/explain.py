@@ -110,7 +110,7 @@ def suppression(rule: Rule) -> tuple[str, ...]:
     other = "warning" if rule.severity == "error" else "error"
     return (
         "severity:",
-        f"  {rule.id}: {other}  # for all kernels, as --severity does",
+        f"  {rule.id}: {other}  # all kernels (for one call: --severity {rule.id}={other})",
         "kernels:",
         '  - match: "attention::*"',
         f"    severity: {{{rule.id}: off}}",
