@@ -223,7 +223,7 @@ def _gate_from(arguments: argparse.Namespace, inputs: Sequence[str]) -> Gate:
     if path is not None and text is None:
         raise UsageError(
             f"--baseline-from: the merge base with {base.revision!r} ({base.commit[:12]}) has no {path}",
-            "merge the baseline first; until then, use --baseline without --baseline-from",
+            "merge the baseline first, or use --baseline without --baseline-from",
         )
     baseline = own = None
     if path is not None and text is not None:

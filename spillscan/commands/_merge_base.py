@@ -39,7 +39,7 @@ class MergeBase:
         base = self._git("merge-base", "HEAD", revision)
         if base is None:
             shallow = self._git("rev-parse", "--is-shallow-repository") == b"true\n"
-            hint = f"this clone is shallow: {_DEEPER}" if shallow else "no common history; pass --baseline alone"
+            hint = f"this clone is shallow: {_DEEPER}" if shallow else "they share no history: pass --baseline alone"
             raise UsageError(f"{OPTION}: HEAD and {revision!r} have no merge base", hint)
         self.commit = base.decode().split()[0]
 

@@ -129,7 +129,7 @@ def _check_call(arguments: argparse.Namespace) -> None:
     elif len(arguments.inputs) > 2:
         raise UsageError(
             f"a diff needs two builds, not {len(arguments.inputs)}",
-            "pass BASE and HEAD; for more builds, use --by arch or `spillscan history`",
+            "pass BASE and HEAD, or use --by arch or `spillscan history` for more builds",
         )
     elif arguments.metric:
         raise UsageError("--metric applies only to the table of --by arch", "add --by arch")

@@ -56,7 +56,7 @@ def kind(window: Window) -> str | None:
 def members(window: Window, budget: Budget) -> Iterator[Entry]:
     """Members that may contain code or text; a damaged one does not stop the others. Raises :class:`DamageError`."""
     if (form := kind(window)) == "thin":
-        raise UnopenedError("it is a thin archive; its members are separate files", window.start)
+        raise UnopenedError("it is a thin archive, whose members are separate files", window.start)
     readers = {"library": _library, "tar": _tar, "zip": _zip}
     return readers[form or ""](window, budget)
 
