@@ -147,11 +147,11 @@ def _occupancy(row: KernelRow) -> tuple[str, str]:
 
 
 def _in_loops(kernel: Kernel) -> str:
-    """``48 to depth 2``: spill instructions inside loops, and their greatest loop depth."""
+    """``48 (depth ≤2)``: spill instructions inside loops, and their greatest loop depth."""
     if kernel.sass is None:
         return UNKNOWN
     looping = kernel.sass.local.spills_in_loops
-    return f"{sum(looping.values()):,} to depth {max(looping)}" if looping else "0"
+    return f"{sum(looping.values()):,} (depth {'≤' * (len(looping) > 1)}{max(looping)})" if looping else "0"
 
 
 def _live(kernel: Kernel) -> str:
