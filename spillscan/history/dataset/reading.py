@@ -100,7 +100,7 @@ class Dataset:
         place = Store(root)
         commits, damage = records.load(place)
         if not commits and not damage:
-            raise InputError(f"no dataset at {root}", "spillscan history audit creates one")
+            raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
         label = None if chosen is None or not commits else chosen(records.builds_of(commits))
         asked = commits if label is None else [each for each in commits if each.label == label]
         dataset = cls(place, asked or commits, [*damage, *records.check(place, asked)])
@@ -316,7 +316,7 @@ def verify(root: str) -> list[Damage]:
         import pyarrow.parquet  # noqa: F401
     place = Store(root)
     if not place.list(COMMITS):
-        raise InputError(f"no dataset at {root}", "spillscan history audit creates one")
+        raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
     commits, damaged = records.load(place)
     return [*damaged, *records.check(place, commits, digests=True), *records.uncommitted(place, commits, damaged)]
 

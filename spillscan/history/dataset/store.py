@@ -64,7 +64,7 @@ def check_label(label: str) -> None:
     if not label or label == "__HIVE_DEFAULT_PARTITION__":  # spelling of null in Hive partitions
         raise UsageError(f"{shown!r} is not a label", hint)
     if len(escaped) > _LONGEST:
-        raise UsageError(f"the label {shown} is too long", f"at most {_LONGEST} letters and digits")
+        raise UsageError(f"the label {shown} is too long", f"use at most {_LONGEST} letters and digits")
 
 
 def folder(table: str, label: str) -> str:

@@ -230,7 +230,7 @@ def test_the_environment_names_the_dataset(root: Path, monkeypatch: pytest.Monke
     assert command("history", "query", "SELECT 1") == (
         2,
         "",
-        "spillscan: no dataset at /nowhere; spillscan history audit creates one\n",
+        "spillscan: no dataset at /nowhere; `spillscan history audit` creates one\n",
     )
 
 
