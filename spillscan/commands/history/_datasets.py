@@ -26,11 +26,11 @@ def place_of(arguments: argparse.Namespace) -> str:
 
 
 def answered(dataset: Dataset) -> int:
-    """Return 0; raise :class:`~spillscan.output.errors.UndecidedError` if damaged builds are missing from the
-    result."""
+    """Return 0; raise :class:`~spillscan.output.errors.UndecidedError` if builds that are damaged or incomplete
+    are missing from the result."""
     if not dataset.damage:
         return 0
     more = len(dataset.damage) - 1
     others = f", and {count(more, 'more file')}" if more else ""
-    message = f"damaged files left out: {dataset.damage[0].text(dataset.root)}{others}"
+    message = f"builds left out: {dataset.damage[0].text(dataset.root)}{others}"
     raise UndecidedError(message, advice(dataset.root))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -58,7 +58,8 @@ class Watcher(Protocol):
 def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     """Read all new files, write them into the dataset, and return a summary.
 
-    May be killed at any moment and called again: finished files are not read twice. Raises
+    May be killed at any moment and called again: finished files are not read twice, and readers leave a build out until
+    its audit has finished. Raises
     :class:`~spillscan.SpillscanError` if an input does not exist, the dataset cannot be written, the cluster does not
     answer, or the audit is interrupted; never for a file that cannot be read.
     """
@@ -74,14 +75,14 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
                 summary.count(outcome)
         if watcher is not None:
             watcher.expect([item for some in items.values() for item in some])
-        with closing(_outcomes(plan, root, items)) as outcomes:
+        with _unfinished(plan, root, items), closing(_outcomes(plan, root, items)) as outcomes:
             for outcome in outcomes:
                 summary.count(outcome)
                 if watcher is not None:
                     watcher.count(outcome)
     except KeyboardInterrupt:
         done, known = summary.files.total(), summary.files["skipped"] + sum(map(len, items.values()))
-        what = f"interrupted after {done:,} of {count(known, 'file')}; results so far are in {plan.into}"
+        what = f"interrupted after {done:,} of {count(known, 'file')}"
         raise UndecidedError(what, "run the same command again to continue") from None
     if summary.files["read"] or summary.failed:
         from spillscan.history.dataset.merge import merge
@@ -90,6 +91,19 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
     if summary.understood:
         _take_stock(summary, root, plan.builds)
     return summary
+
+
+@contextmanager
+def _unfinished(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Iterator[None]:
+    """Marks in the dataset that the builds are incomplete; the same inputs, audited to the end, remove them."""
+    from spillscan.history.dataset.store import PENDING, Store, digest, folder
+
+    store = Store(root)
+    marks = {f"{folder(PENDING, label)}/{digest(*inputs)}": "\n".join(inputs) for label, inputs in plan.builds.items()}
+    for path, inputs in marks.items() if any(items.values()) else ():
+        store.put(path, inputs.encode("utf-8", "surrogateescape"))
+    yield
+    store.delete(list(marks))
 
 
 def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:

@@ -77,13 +77,14 @@ _LABELS = "hive_types = {'label': VARCHAR}"
 class Dataset:
     """A dataset as it was when opened; later appends are not seen.
 
-    A build with a missing or damaged file is left out as a whole, and listed in :attr:`damage`.
+    A build with a missing or damaged file, or whose audit has not finished, is left out as a whole, and listed in
+    :attr:`damage`.
     """
 
     def __init__(self, place: Store, commits: Sequence[Commit], damage: Sequence[Damage] = ()) -> None:
         self.place = place
         self.damage = tuple(damage)
-        """Missing or damaged files."""
+        """Missing or damaged files, and marks of unfinished audits."""
         left_out = {label for each in damage for label in each.labels}
         self.commits = tuple(each for each in commits if each.label not in left_out)
         """Commits of the builds that can be read."""
@@ -99,6 +100,7 @@ class Dataset:
             import pyarrow.parquet  # noqa: F401
         place = Store(root)
         commits, damage = records.load(place)
+        damage += records.unfinished(place)
         if not commits and not damage:
             raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
         label = None if chosen is None or not commits else chosen(records.builds_of(commits))
@@ -318,6 +320,7 @@ def verify(root: str) -> list[Damage]:
     if not place.list(COMMITS):
         raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
     commits, damaged = records.load(place)
+    damaged += records.unfinished(place)
     return [*damaged, *records.check(place, commits, digests=True), *records.uncommitted(place, commits, damaged)]
 
 

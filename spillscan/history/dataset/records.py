@@ -18,7 +18,7 @@ import msgspec
 
 from spillscan.history.dataset import schema
 from spillscan.history.dataset.sql import Rows
-from spillscan.history.dataset.store import COMMITS, Store, folder
+from spillscan.history.dataset.store import COMMITS, PENDING, Store, folder
 from spillscan.output.errors import InputError
 from spillscan.output.safe import printable
 
@@ -197,6 +197,12 @@ def uncommitted(store: Store, commits: Sequence[Commit], damage: Sequence[Damage
     labels = {_labels_of(path) for path in store.list("units")}
     why = "has no record: it was lost, or the audit was interrupted"
     return [Damage(folder(COMMITS, label), (label,), why) for (label,) in sorted(labels - {()}) if label not in known]
+
+
+def unfinished(store: Store) -> list[Damage]:
+    """Marks of audits that began and have not finished, so that their builds are incomplete."""
+    why = "marks an audit that has not finished"
+    return [Damage(path, _labels_of(path), why) for path in store.list(PENDING)]
 
 
 # Builds, collected from their commits, and their order.

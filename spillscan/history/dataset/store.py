@@ -49,7 +49,7 @@ def digest(*words: str) -> str:
     return hasher.hexdigest()
 
 
-KERNELS, UNITS, ISSUES, COMMITS = "kernels", "units", "issues", "commits"
+KERNELS, UNITS, ISSUES, COMMITS, PENDING = "kernels", "units", "issues", "commits", "pending"
 _LONGEST = 200
 """Maximum characters of one part of a path; file systems allow 255."""
 

@@ -160,7 +160,9 @@ def test_an_interrupted_audit_names_the_command_that_continues_it(reference: Ref
     assert output == b""
     line = errors.decode()
     assert line.startswith("spillscan: interrupted after ")
-    assert line.endswith(f"results so far are in {tmp_path / 'data'}; run the same command again to continue\n")
+    assert line.endswith(" files; run the same command again to continue\n")
+    with pytest.raises(SpillscanError, match=r"v1: .* marks an audit that has not finished"):
+        kept(tmp_path / "data")
     with pytest.raises(ProcessLookupError):
         os.kill(reader, 0)
     run(reference.tree, tmp_path / "data")

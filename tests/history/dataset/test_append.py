@@ -208,6 +208,19 @@ def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
     assert "commits/label=v1  has no record: it was lost, or the audit was interrupted" in done.out
 
 
+def test_a_build_whose_audit_has_not_finished_is_left_out(tmp_path: Path) -> None:
+    append(tmp_path, "v1", BASE)
+    append(tmp_path, "v2", BASE)
+    (tmp_path / "pending" / "label=v2").mkdir(parents=True)
+    (tmp_path / "pending" / "label=v2" / "f00d").write_text("build/")
+    why = "pending/label=v2/f00d marks an audit that has not finished"
+    done = command("history", "--dataset", tmp_path)
+    assert (done.status, "1 build" in done.out) == (2, True)
+    assert f"builds left out: v2: {tmp_path}/{why}; `spillscan history verify" in done.err
+    assert why in command("scan", f"{tmp_path}/@v2").err
+    assert why.replace(" ", "  ", 1) in command("history", "verify", "--dataset", tmp_path).out
+
+
 def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:
     logs = sorted((FIXTURES / "ptxas").glob("plain-1?.*.log"))[:4]
     script = (
