@@ -113,6 +113,7 @@ def _take_stock(summary: Summary, root: str, labels: Iterable[str]) -> None:
     dataset = open_dataset(root)
     for kept in dataset.summary([build for build in dataset.builds if build.label in labels]):
         summary.kept_kernels[kept.build.label] = kept.kernels
+        summary.kept_spilling += kept.spilling
         summary.issues += kept.issues
 
 
@@ -145,7 +146,7 @@ class Summary:
     files: Counter[State] = field(default_factory=Counter)
     """Number of files per outcome."""
     kernels: int = 0
-    """Kernel records of the files that were read: two for a kernel of an object that is also in an archive."""
+    """Kernel records of the files that were read: two for a kernel of a log and of its object."""
     spilling: int = 0
     """Number of these records that spill."""
     read_bytes: int = 0
@@ -156,6 +157,8 @@ class Summary:
     """Files that could not be read."""
     kept_kernels: dict[str, int] = field(default_factory=dict)
     """Kernels of each build in the dataset, by label, including files that were already there."""
+    kept_spilling: int = 0
+    """Number of these kernels that spill."""
     issues: list[Issue] = field(default_factory=list)
     """Issues of the files in the dataset, from this audit or an earlier one."""
 
@@ -181,9 +184,10 @@ class Summary:
         return "\n".join(self._lines(rows))
 
     def _lines(self, rows: int | None) -> Iterator[str]:
-        spill = f" ({self.spilling:,} spilling)" if self.spilling else ""
-        records = count(self.kernels, "kernel record") + spill
+        records = _kernels(self.kernels, self.spilling, "kernel record")
         yield f"{counted(self.files['read'])} read: {records}, {size(self.read_bytes)}"
+        if self.understood and (kept := sum(self.kept_kernels.values())) < self.kernels:
+            yield f"joined by kernel: {_kernels(kept, self.kept_spilling, 'kernel')}"
         if present := self.files["present"]:
             yield f"{counted(present)} already in the dataset"
         if skipped := self.files["skipped"]:
@@ -217,6 +221,10 @@ class Summary:
             origin = Origin(input=each.uri)
             yield Issue(code="unreadable", message=each.reason, severity="error", origin=origin)
         yield from self.issues
+
+
+def _kernels(number: int, spilling: int, noun: str) -> str:
+    return count(number, noun) + (f" ({spilling:,} spilling)" if spilling else "")
 
 
 def _most_first(pair: tuple[str, int]) -> tuple[int, str]:

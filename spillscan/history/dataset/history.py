@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -234,16 +234,48 @@ class _Past:
         new = None if names is None else sorted(set(names) - (self._read or set()))
         self._read = None if new is None or self._read is None else self._read | set(new)
         labels = [self._label(at) for at in range(len(self._filled))]
+        unjoined: dict[tuple[str, str], list[tuple[Key, int]]] = defaultdict(list)
+        archs: dict[str, set[str | None]] = defaultdict(set)
         rows_of_new = lookup.states(self._dataset, labels, new, timed=self._timed) if new or new is None else ()
         for (_, first, last), rows in groupby(rows_of_new, key=itemgetter(0, 1, 2)):
             copies = [(lookup.light_kernel(row), row) for *_, row in rows]
-            kernel = copies[0][0]
-            values = lookup.values_of(copies, self._launches)
-            point = self._points.setdefault(values, lookup.Point(values))
-            states = self.states.setdefault(Key.of(kernel), [])
-            if states and states[-1].last + 1 == first:
-                states[-1] = states[-1]._replace(kernel=kernel)  # share one record per key
-            states.append(_State(first, last, point, len(copies), kernel))
+            key = Key.of(copies[0][0])
+            states = self.states.setdefault(key, [])
+            if lookup.needs_join(copies):
+                unjoined[self._label(last), key.canonical].append((key, len(states)))
+            states.append(self._state(first, last, copies))
+            if len(states) > 1 and states[-2].last + 1 == first:
+                states[-2] = states[-2]._replace(kernel=states[-1].kernel)  # share one record per key
+            archs[key.canonical].add(key.arch)
+        unknown = {name for name, some in archs.items() if None in some and len(some) > 1}  # may be any of the others
+        for key in (key for key in self.states if key.canonical in unknown):
+            for at, state in enumerate(self.states[key]):
+                unjoined[self._label(state.last), key.canonical].append((key, at))
+        self._join(unjoined)
+
+    def _state(self, first: int, last: int, copies: Sequence[lookup.Copy]) -> _State:
+        values = lookup.values_of(copies, self._launches)
+        return _State(first, last, self._points.setdefault(values, lookup.Point(values)), len(copies), copies[0][0])
+
+    def _join(self, unjoined: Mapping[tuple[str, str], Sequence[tuple[Key, int]]]) -> None:
+        """Replace states, given by label and canonical name, by those of their joined records.
+
+        Deletes states whose records belong to kernels of other keys.
+        """
+        gone = set[tuple[Key, int]]()
+        labels, names = ({pair[at] for pair in unjoined} for at in (0, 1))
+        for label, name, kernels in self._dataset.kernels_of(labels, names) if unjoined else ():
+            copies: dict[Key, list[lookup.Copy]] = defaultdict(list)
+            for kernel in kernels:
+                copies[Key.of(kernel)].append(lookup.copy_of(kernel))
+            for key, at in unjoined.get((label, name), ()):
+                if key in copies:
+                    self.states[key][at] = self._state(*self.states[key][at][:2], copies[key])
+                else:
+                    gone.add((key, at))
+        for key in {key for key, _ in gone}:
+            left = [state for at, state in enumerate(self.states.pop(key)) if (key, at) not in gone]
+            self.states |= {key: left} if left else {}
 
     def chains(self) -> list[list[tuple[_Run, bool]]]:
         """Runs grouped by kernel, each run with whether it was renamed.

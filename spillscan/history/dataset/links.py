@@ -68,8 +68,10 @@ def links_of(dataset: Dataset, wanted: Iterable[Neighbours]) -> Iterator[tuple[N
         if len(dataset.ask(_ALONE, (), both).rows) < 2:
             yield both, ()
             continue
-        kernels = dataset.kernels_of(both)
-        yield both, tuple(_between(kernels[both[0]], kernels[both[1]]))
+        kernels: dict[str, list[Kernel]] = {label: [] for label in both}
+        for label, _, some in dataset.kernels_of(both):
+            kernels[label] += some
+        yield both, tuple(_between(*kernels.values()))
 
 
 def _between(base: Sequence[Kernel], head: Sequence[Kernel]) -> Iterator[Link]:

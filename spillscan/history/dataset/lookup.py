@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from spillscan import naming
 from spillscan.history.dataset.links import KEY_HASH
-from spillscan.history.dataset.schema import launched_of, settings_of
+from spillscan.history.dataset.schema import launched_of, settings_of, value
 from spillscan.history.dataset.sql import Rows, among
 from spillscan.judging.compare.effects import blocks
 from spillscan.model import Kernel, KernelKey, Usage
@@ -149,7 +151,22 @@ _TRACED = tuple(each.name for each in TRACEABLE)
 _PLACE = {name: at for at, name in enumerate(_TRACED)}
 
 
-def values_of(copies: Sequence[tuple[Kernel, dict[str, Any]]], launches: Launches) -> tuple[int | None, ...]:
+Copy = tuple[Kernel, dict[str, Any]]
+"""A record with the values that history follows, and its row."""
+
+
+def needs_join(copies: Sequence[Copy]) -> bool:
+    """Whether some of several records lack values that others have, as a log and the machine code do."""
+    return len({tuple(row[name] is None for name in STORED if name != "compile_ms") for _, row in copies}) > 1
+
+
+def copy_of(kernel: Kernel) -> Copy:
+    """A kernel with the values that history follows, and its row."""
+    row = {each.name: value(each, kernel) for each in RANKED}
+    return replace(kernel, usage=replace(kernel.usage, constant_bytes=None), sass=None, origins=(), advisories=()), row
+
+
+def values_of(copies: Sequence[Copy], launches: Launches) -> tuple[int | None, ...]:
     """Worst values over several copies of a kernel, each given with its row; linked code replaces relocatable code."""
     values = []
     for kernel, row in [each for each in copies if each[0].final is not False] or copies:

@@ -6,9 +6,12 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spillscan.history.dataset import records, schema, sql
+from spillscan.history.dataset.joining import join
 from spillscan.history.dataset.records import Commit, Damage, KeptBuild
 from spillscan.history.dataset.store import COMMITS, Store, check_label, needed
 from spillscan.model import Build, Issue, Kernel, Origin, Stats
@@ -70,6 +73,17 @@ _DEAD = """CREATE TEMP TABLE dead AS SELECT label, commit, unit_id FROM (
     content_hash <> '' DESC, seen DESC, content_hash DESC, failure IS NULL DESC, time DESC, commit DESC) > 1"""
 _LIVING = """ WHERE NOT EXISTS (FROM dead
     WHERE dead.label = row.label AND dead.commit = row.commit AND dead.unit_id = row.unit_id)"""
+
+_TOTALS = """SELECT label, count(*), count(*) FILTER (spill_bytes > 0), sum(spill_bytes)::BIGINT,
+    count(*) - count(spill_bytes), sum(code_bytes)::BIGINT FROM {rows} GROUP BY label"""
+# Of the records of one kernel, those of the log count, else those of the objects, and so on.
+_JOINED = """SELECT * REPLACE (coalesce(code_bytes, max(code_bytes) OVER same) AS code_bytes) FROM (
+    SELECT label, symbol, arch, spill_bytes, code_bytes, CASE WHEN instructions IS NULL THEN 0
+        WHEN regexp_matches(uri, '[.](o|obj|cubin|fatbin)$') THEN 1 WHEN regexp_matches(uri, '[.](a|lib)$') THEN 2
+        ELSE 3 END AS stage
+    FROM kernels JOIN (SELECT label, unit_id, uri FROM units) USING (label, unit_id)
+    WHERE role = 'entry' AND label IN ({labels}))
+    WINDOW same AS (PARTITION BY label, symbol, arch) QUALIFY stage = min(stage) OVER same"""
 
 _LABELS = "hive_types = {'label': VARCHAR}"
 
@@ -213,10 +227,10 @@ class Dataset:
     def summary(self, wanted: Iterable[KeptBuild]) -> Iterator[BuildSummary]:
         """Totals of the ``wanted`` builds, in their order."""
         files = self._counted("SELECT label, count(*), count(failure) FROM units GROUP BY label")
-        kernels = self._counted(
-            "SELECT label, count(*), count(*) FILTER (spill_bytes > 0), sum(spill_bytes)::BIGINT,"
-            " count(*) - count(spill_bytes), sum(code_bytes)::BIGINT FROM kernels WHERE role = 'entry' GROUP BY label"
-        )
+        kernels = self._counted(_TOTALS.format(rows="kernels WHERE role = 'entry'"))
+        if several := [label for label, (read, failed) in files.items() if read - failed > 1]:
+            rows = _JOINED.format(labels=", ".join(map(sql.quoted, several)))
+            kernels |= self._counted(_TOTALS.format(rows=f"({rows})"))
         issues: dict[str, list[Issue]] = {}
         for label, code, message, severity, hides, uri in self.ask(
             "SELECT label, code, message, severity, hides, input FROM issues ORDER BY ALL"
@@ -278,8 +292,8 @@ class Dataset:
             for row in units
             if row["failure"] is not None
         ]
-        kernels = tuple(kernel_of(text) for text in self._texts(label))
-        return Build(kernels=kernels, issues=(*failures, *map(schema.issue_of, issues)), stats=stats)
+        kernels, found = join(self.records(label), [*failures, *map(schema.issue_of, issues)])
+        return Build(kernels=tuple(kernels), issues=tuple(found), stats=stats)
 
     def _rows(self, table: str, label: str, order: str) -> list[dict[str, Any]]:
         """Valid rows of a build."""
@@ -288,23 +302,26 @@ class Dataset:
         ).to_pylist()
         return rows
 
-    def _texts(self, label: str) -> Iterator[str]:
-        """Records of a build's kernels, as JSON: units by uri, kernels in reading order."""
+    def records(self, label: str) -> Iterator[tuple[str, Kernel]]:
+        """Records of a build's kernels with the URI of their unit, as stored: by URI, then in reading order."""
         question = (
-            f"SELECT kernel FROM ({self.source('kernels', [label])}) JOIN"
+            f"SELECT uri, kernel FROM ({self.source('kernels', [label])}) JOIN"
             f" (SELECT unit_id, uri FROM ({self.source('units', [label])})) USING (unit_id) ORDER BY uri, position"
         )
-        return (text for (text,) in sql.stream(self.connection, question))
+        return ((uri, kernel_of(text)) for uri, text in sql.stream(self.connection, question))
 
-    def kernels_of(self, labels: Collection[str], names: Collection[str] | None = None) -> dict[str, list[Kernel]]:
-        """Kernels of the builds ``labels``, by label; with ``names``, only those with these canonical names."""
+    def kernels_of(
+        self, labels: Collection[str], names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, str, list[Kernel]]]:
+        """Joined kernels of the builds ``labels`` by label and canonical name, all or those of ``names``."""
         rows = sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in names or ()])
         wanted, tables = ("", {}) if names is None else sql.among(rows)
-        kernels: dict[str, list[Kernel]] = {label: [] for label in labels}
-        question = f"SELECT label, kernel FROM kernels{wanted} ORDER BY label, canonical, symbol, unit_id, position"
-        for label, text in self.stream(question, (), labels, tables):
-            kernels[label].append(kernel_of(text))
-        return kernels
+        question = (
+            "SELECT label, canonical, uri, kernel FROM kernels JOIN (SELECT label, unit_id, uri FROM units)"
+            f" USING (label, unit_id){wanted} ORDER BY label, canonical, uri, position"
+        )
+        for (label, canonical), some in groupby(self.stream(question, (), labels, tables), key=itemgetter(0, 1)):
+            yield label, canonical, join((uri, kernel_of(text)) for _, _, uri, text in some)[0]
 
 
 def advice(root: str) -> str:

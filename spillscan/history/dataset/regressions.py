@@ -18,7 +18,6 @@ from spillscan.judging.rules import check_changes
 from spillscan.model import Change, Kernel
 from spillscan.model.metrics import rank
 from spillscan.naming import Names
-from spillscan.naming.symbol import canonical
 
 if TYPE_CHECKING:
     from spillscan.history.dataset.reading import Dataset
@@ -155,9 +154,9 @@ def reasons(dataset: Dataset, builds: Sequence[KeptBuild], changes: Sequence[Row
     names = sorted({each.series.canonical for each in asked.values()})
     labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})
     recorded: dict[tuple[str, str, str | None], Kernel] = {}
-    for label, kernels in dataset.kernels_of(labels, names).items() if asked else ():
+    for label, name, kernels in dataset.kernels_of(labels, names) if asked else ():
         for kernel in kernels:
-            recorded.setdefault((label, canonical(kernel.key.symbol), kernel.key.arch), kernel)
+            recorded.setdefault((label, name, kernel.key.arch), kernel)
     evidence = {}
     for at, each in asked.items():
         name, arch = each.series.canonical, each.series.kernel.key.arch

@@ -178,7 +178,7 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
         role=kernel.role,
         confidence=kernel.confidence,
         final=kernel.final,
-        **{each.name: _value(each, kernel) for each in _METRICS},
+        **{each.name: value(each, kernel) for each in _METRICS},
         compile_ms=kernel.compile_ms,
         variant=None if chosen is None else text(chosen),
         launched=text(launched),
@@ -189,7 +189,8 @@ def kernel_row(kernel: Kernel, unit_id: str, commit: str, position: int) -> Any:
     )
 
 
-def _value(metric: Metric, kernel: Kernel) -> int | None:
+def value(metric: Metric, kernel: Kernel) -> int | None:
+    """Stored value of a metric."""
     if metric.name in NUMBERS:
         amount: int | None = getattr(kernel.usage, metric.name)
         return amount

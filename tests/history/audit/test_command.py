@@ -115,6 +115,14 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
 
 
+def test_a_log_and_its_object_are_one_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = (FIXTURES / "ptxas" / "roles-kept-13.5.log", FIXTURES / "binary" / "roles-kept-sm_90a-13.5.cubin.zst")
+    assert audit(*inputs, "--dataset", tmp_path / "data", "--label", "v1") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("2 files read: 12 kernel records (6 spilling), ")
+    assert said[1] == "joined by kernel: 8 kernels (4 spilling)"
+
+
 def test_strict_counts_harmless_issues_too(tmp_path: Path) -> None:
     log = tmp_path / "build.log"
     log.write_text((DEMO / "base.log").read_text() + "ptxas warning : The moon is full\n")

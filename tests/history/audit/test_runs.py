@@ -14,6 +14,7 @@ import pytest
 
 from spillscan import scan
 from spillscan.history.audit import Plan, Selection, audit
+from spillscan.history.dataset import open_dataset
 from spillscan.model import Build
 from spillscan.output.errors import InputError, SpillscanError
 from tests.conftest import ROOT, kernel_to_json
@@ -37,19 +38,20 @@ def rows_of(build: Build) -> list[str]:
 
 
 def test_each_file_has_the_records_that_scan_gives_it(reference: Reference) -> None:
-    build, units = kept(reference.data)
+    dataset, (_, units) = open_dataset(str(reference.data)), kept(reference.data)
     read = [uri for uri, _, _, failure in units if not failure]
     alone = [kernel_to_json(kernel) for uri in read for kernel in scan(uri).named.kernels]
-    assert [kernel_to_json(kernel) for kernel in build.kernels] == alone
+    assert [kernel_to_json(kernel) for _, kernel in dataset.records("v1")] == alone
     assert len(read) > 40
     assert {Path(uri).name: failure for uri, _, _, failure in units if failure}.keys() >= {"cut.o"}
 
 
 def test_the_summary_counts_all(reference: Reference) -> None:
-    summary, (build, units) = reference.summary, kept(reference.data)
+    summary, (_, units) = reference.summary, kept(reference.data)
+    records = [kernel for _, kernel in open_dataset(str(reference.data)).records("v1")]
     assert summary.files.total() == sum(path.is_file() for path in reference.tree.rglob("*"))
     assert summary.files["read"] + summary.files["failed"] == len(units)
-    assert summary.kernels == sum(kernel.role == "entry" for kernel in build.kernels)
+    assert summary.kernels == sum(kernel.role == "entry" for kernel in records)
     assert summary.reasons["no build output"] >= 2
     assert summary.reasons["empty"] == 1
     assert "cut.o" in summary.text()
