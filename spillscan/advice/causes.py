@@ -67,7 +67,7 @@ def at_lines(groups: Sequence[LiveGroup]) -> dict[str, list[tuple[int, str]]]:
     """(most registers saved, sentence) per source line, by the file's base name and line."""
     by_line: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for each in groups:
-        gain = f"at most {count(each.fewer, 'register')} fewer"
+        gain = f"saves at most {count(each.fewer, 'register')}"
         for line in each.lines:
             by_line[_base(line)].append((each.fewer, f"{each.cause}; {each.relief}: {gain}"))
     return by_line

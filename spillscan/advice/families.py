@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from spillscan.advice.causes import causes, live_groups
 from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
 from spillscan.advice.ranking import Ranked, summary_of
 from spillscan.judging.places import Place, Tree, by_cost
-from spillscan.model import Kernel
 from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.model import LABELS
 from spillscan.reading.machine.spillmap import TOP, share_text
 
 if TYPE_CHECKING:
-    from spillscan.advice.sweep.curves import Point
     from spillscan.advice.sweep.trials import Trial
     from spillscan.occupancy.launches import Launches
     from spillscan.reading.binary.pressure import Pressure
@@ -57,27 +55,21 @@ def advice(
     """
     kernel = about.worst
     launch = launches.launch_of(kernel)
-    untried = untried if trial is None else trial.missing
+    made = Advice(ranked=about, trial=trial, untried=untried if trial is None else trial.missing)
     if about.about == "occupancy":
         summary = summary_of(kernel, launch)
         limits = () if summary is None else summary.findings
-        return Advice(
-            ranked=about,
-            causes=(*([summary.line] if summary else []), *(f"{LABELS[name]}: {text}" for name, text in limits)),
-            fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("blocks"))),
-            trial=trial,
-            untried=untried,
-        )
+        reasons = (*([summary.line] if summary else []), *(f"{LABELS[name]}: {text}" for name, text in limits))
+        found = fixes(kernel, launch, code, trial, goal or Goal("blocks"))
+        return structs.replace(made, causes=reasons, fixes=tuple(found))
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     groups = [] if code is None else live_groups(code, local, tree)
-    return Advice(
-        ranked=about,
+    return structs.replace(
+        made,
         places=tuple(by_cost(local, "spill", tree)[:TOP]),
         causes=tuple(causes(kernel, tree, code, groups, trial.points[0].kernel if trial and trial.points else None)),
         fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), groups)),
         need=registers_needed(kernel, code, trial),
-        trial=trial,
-        untried=untried,
     )
 
 
@@ -92,24 +84,10 @@ def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str
     if made.untried:
         yield "tried", f"none: {made.untried}"
     elif made.trial is not None:
-        yield from (("tried", text) for text in _tried(made.trial.points, made.ranked.worst))
+        for point in made.trial.points:
+            in_ptx = ", tried in PTX" * point.in_ptx
+            yield "tried", f"{point.setting.source}: {point.outcome(made.trial.points[0])}{in_ptx}"
     yield from (("next", text) for text in commands)
-
-
-def _tried(points: Sequence[Point], kernel: Kernel) -> Iterator[str]:
-    """One line per tried setting; ``kernel``: the kernel as in the input."""
-    from spillscan.advice.sweep.settings import AS_IS
-
-    for point in points:
-        there = kernel.usage.registers, sum(kernel.spills) if kernel.spills else 0
-        other = point.setting == AS_IS and kernel.spills is not None and there != (point.registers, point.spill_bytes)
-        note = (
-            f"; in the input: {there[0]} registers, {there[1]:,} B of spills (options, source or ptxas differ)"
-            if other
-            else ""
-        )
-        name = "as is" if point.setting == AS_IS else point.setting.source
-        yield f"{name}: {point.outcome(points[0])}{note}"
 
 
 def fix_data(made: Sequence[Fix]) -> list[dict[str, Any]]:

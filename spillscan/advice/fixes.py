@@ -1,8 +1,8 @@
 """Fixes of one kernel, as printed by check, advise, occupancy and the HTML pages.
 
-A ``fix`` was compiled for all kernels that it changes, or follows from the kernel's values without compiling. An
-``option`` was compiled and has a price: an error of `check` for one of those kernels, or a limit of the policy. A
-``try`` is based on an estimate, or was compiled for some of those kernels only.
+A ``fix`` was compiled for all kernels that it changes and leaves no spills, or follows from the kernel's values without
+compiling. An ``option`` was compiled and has a price: spills that are left, an error of `check` for one of those
+kernels, or a limit of the policy. A ``try`` is based on an estimate, or was compiled for some of those kernels only.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def fixes(
     tried = trial is not None and bool(trial.points)
     configuration = _configuration(kernel, launch, on)
     if goal.wanted == "spills":
-        relief = [f"{each.relief}: at most {count(each.fewer, 'register')} fewer {_NOT_TRIED}" for each in groups[:1]]
+        relief = [f"{each.relief}: saves at most {count(each.fewer, 'register')} {_NOT_TRIED}" for each in groups[:1]]
         made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, configuration))
         return [*made, *(Fix("try", each) for each in relief)]
     if kernel.sass is not None and kernel.sass.roles:
@@ -170,12 +170,14 @@ def _compiled(trial: Trial, point: Point, goal: Goal, where: str = "") -> Fix:
     source = point.setting.source
     if point.setting.limit and _without_maxnreg(trial.toolkit):
         source, untried = f"-maxrregcount={point.setting.limit}", ("the other kernels of its file",)
-    text = f"{source}{where}: {point.outcome(trial.points[0])} (tried, ptxas {trial.toolkit})"
+    how = f"tried{' in PTX' * point.in_ptx}, ptxas {trial.toolkit}"
+    text = f"{source}{where}: {point.outcome(trial.points[0])} ({how})"
     if worse:
         text += f"; but {listed(worse[:_NAMED], len(worse) - _NAMED)}"
     if untried:
         text += f"; not tried for {listed(untried[:_NAMED], len(untried) - _NAMED)}"
-    return Fix("option" if worse or not goal.allows(point) else "try" if untried else "fix", text)
+    drawback = worse or point.spill_bytes or not goal.allows(point)
+    return Fix("option" if drawback else "try" if untried else "fix", text)
 
 
 def _untried(

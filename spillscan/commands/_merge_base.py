@@ -60,11 +60,9 @@ class MergeBase:
 
     def text(self, path: str, most: int) -> str | None:
         """Text of ``path``, relative to this folder or absolute; ``None`` if the merge base lacks it."""
-        wanted = (
-            os.path.relpath(path, os.path.realpath(self.top))
-            if os.path.isabs(path)
-            else normpath(join(self.prefix, path))
-        )
+        wanted = normpath(join(self.prefix, path))
+        if os.path.isabs(path):
+            wanted = os.path.relpath(path, os.path.realpath(self.top))
         for _ in range(_MOST_LINKS):
             if wanted.startswith("../") or wanted == "..":
                 raise UsageError(f"{OPTION}: {path} is outside the repository", "name a file in it")

@@ -20,7 +20,7 @@ from spillscan.advice.ranking import Ranked, spill_cost
 from spillscan.builds import RUN_FILE, record
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules.code import OTHER as OTHER_CODE
-from spillscan.model import Build, Finding, Kernel, Launch, Origin
+from spillscan.model import Build, Finding, Kernel, Origin
 from spillscan.model.build import damage
 from spillscan.naming import Names
 from spillscan.occupancy.launches import Launches
@@ -30,6 +30,7 @@ from spillscan.reports.report import NextStep, Report
 from spillscan.reports.words import counted, label_of
 
 if TYPE_CHECKING:
+    from spillscan.advice.sweep.trials import Trial
     from spillscan.reading.binary.pressure import Pressure
 
 _HEIGHT = 4
@@ -144,18 +145,6 @@ def _next(about: Ranked, finding: Finding, source: str, call: Invocation, names:
     return next(commands_for(about, source, call, names, launches), "")
 
 
-def _can_try(kernel: Kernel, source: str) -> bool:
-    from spillscan.advice.sweep.proposals import refusal
-
-    return not refusal(kernel, source)
-
-
-def _has_step(kernel: Kernel, launch: Launch | None) -> bool:
-    from spillscan.advice.sweep.proposals import no_step
-
-    return not no_step(kernel, launch)
-
-
 def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
     """Real paths of sources and outputs by run file: those among the inputs, else those near the inputs."""
     own = [path for path in inputs if record.is_one(path)]
@@ -180,21 +169,22 @@ def commands_for(
     call: Invocation,
     names: Names,
     launches: Launches,
-    *,
-    tried: bool = False,
+    trial: Trial | None = None,
 ) -> Iterator[str]:
     """Commands to paste, the most useful first.
 
-    ``source``: what compiles the kernel, from :func:`source_of`; ``tried``: whether `advise --try` prints them.
+    ``source``: what compiles the kernel, from :func:`source_of`; ``trial``: what `advise --try` compiled, if it ran.
     """
-    kernel, launch = about.worst, launches.launch_of(about.worst)
+    from spillscan.advice.sweep.proposals import no_step, refusal
+
+    kernel = about.worst
     if not kernel.key.symbol:
         return
     inputs = _inputs_of(kernel, call.inputs)
     called = _called(kernel, names)
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
-    able = bool(source) and _can_try(kernel, source)
-    if able and not tried and "-" not in inputs and _has_step(kernel, launch):
+    able = bool(source) and not refusal(kernel, source) and not (trial and trial.is_other_build)
+    if able and trial is None and "-" not in inputs and not no_step(kernel, launches.launch_of(kernel)):
         leading = inputs if source_of(kernel, run_files_near(inputs)) else call.inputs
         words = ["advise", *leading, "--kernel", called, *arch, *call.launches, *call.config, "--try"]
         yield shlex.join(["spillscan", *words])
@@ -249,7 +239,15 @@ def source_of(kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:
     for path, compiled in run_files.items():
         if own & compiled:
             return path
-    return next((file for file in files if file.endswith((".cu", ".ptx")) and _is_self_contained(file)), "")
+    return next((_from_here(file) for file in files if file.endswith((".cu", ".ptx")) and _is_self_contained(file)), "")
+
+
+def _from_here(path: str) -> str:
+    """Path of an existing file, relative if it is below the current folder, else absolute."""
+    full = os.path.abspath(path)
+    full = full if os.path.exists(full) and os.path.samefile(full, path) else os.path.realpath(path)
+    below = os.path.relpath(full)
+    return full if below.startswith(os.pardir) else below
 
 
 def source_in(build: Build, kernel: Kernel, run_files: Mapping[str, set[str]]) -> str:

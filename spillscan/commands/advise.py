@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         untried = "" if no_step(each.worst, launches.launch_of(each.worst)) else refusal(each.worst, source)
         goal = _offers.goal_of(policy, each.worst, "spill" if each.about == "spills" else "blocks-per-sm")
         made = advice(each, launches, tree, live.get(id(each.worst)), trial, untried, goal)
-        steps = _offers.commands_for(each, source, invocation, names, launches, tried=trial is not None)
+        steps = _offers.commands_for(each, source, invocation, names, launches, trial)
         advised.append((made, list(steps)))
     rest = list(_left_open(kept, launches, names))
     more = len(families) - len(shown)

@@ -36,11 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0; exit status 2 on an error in the policy."""
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), "origins" in arguments.also
+    lines = listed(policy, rules, origins=origins)
     if arguments.kernel:
         key = KernelKey(symbol=arguments.kernel, arch=arguments.arch)
         lines = listed_for(policy, Kernel(key=key, role="entry", usage=Usage()), rules, origins=origins)
-    else:
-        lines = listed(policy, rules, origins=origins)
     say(lines)
     return 0
 
@@ -56,14 +55,12 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
     lines = [_setting(name, policy.setting(name)) for name in KEYS]
     lines += _severities(rules, [layer.settings for layer in policy.layers])
     accepted = [each for layer in policy.layers for each in layer.accept]
-    if accepted:
-        lines.append(("accept:", ""))
+    lines += [("accept:", "")] if accepted else []
     for each in accepted:
         parts = {"rule": each.rule, "gap": each.gap, "kernel": each.kernel, "reason": each.reason}
         words = [f"{name}: {_quoted(value)}" for name, value in parts.items() if value]
-        words += [f"arch: {_value(words_of(each.arch))}"] * (each.arch != "*") + [f"until: {each.until}"] * bool(
-            each.until
-        )
+        words += [f"arch: {_value(words_of(each.arch))}"] * (each.arch != "*")
+        words += [f"until: {each.until}"] * bool(each.until)
         lines.append((f"  - {{{', '.join(words)}}}", each.origin))
     lines += [("renamed:", "")] if policy.renamed else []
     lines += [(f"  {_quoted(old)}: {_quoted(new)}", "") for old, new in policy.renamed]

@@ -13,15 +13,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from spillscan.advice import jobs
 from spillscan.builds import RUN_FILE, record
 from spillscan.commands import _inputs, _options
+from spillscan.judging.policy.effective import Policy
+from spillscan.judging.policy.reading import read
 from spillscan.model.nodes import parse_yaml
 from spillscan.occupancy.launches import parse_launch
 from spillscan.output.errors import UsageError
 from spillscan.output.files import Target, refuse_odd
 from spillscan.output.git import git
+from spillscan.output.nouns import count
 from spillscan.output.safe import printable
 from spillscan.output.terminal import complain, say
 
@@ -51,17 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     commands = tuple(map(_one_command, arguments.build)) or tuple(dict.fromkeys(_recorded(inputs)))
     if not commands:
         raise UsageError("no build command is recorded", "run `spillscan run -- COMMAND`, or pass --build")
-    job = jobs.Job(
-        commands=commands,
-        install=arguments.install or jobs.installed_from() or "<SPILLSCAN>",
-        branch=_branch(),
-    )
+    install = arguments.install or jobs.installed_from() or "<SPILLSCAN>"
+    job = jobs.Job(commands=commands, install=install, branch=_branch())
     launches = [parse_launch(text) for text in arguments.launch]
     texts = {jobs.POLICY: jobs.policy(build.kernels, launches)}
     path = _ci_file()
     texts[path] = jobs.workflow(job) if path == jobs.WORKFLOW else _pipeline(job)
     texts[jobs.IGNORED] = _ignoring(_text_of(jobs.IGNORED))
-    written = []
+    written = [*texts, jobs.BASELINE]
     for name, new in texts.items():
         old = text = _text_of(name)
         if old and name == path and arguments.install and "<SPILLSCAN>" in old:
@@ -73,14 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             os.makedirs(os.path.dirname(name) or os.curdir, exist_ok=True)
             Target(name).write(text)
-            say([f"{name} written"])
-        written.append(name)
+            say([f"{name} {'written' if not old else 'extended' if text.startswith(old) else 'changed'}"])
     if os.path.exists(jobs.BASELINE):
         refuse_odd(jobs.BASELINE, os.stat(jobs.BASELINE).st_mode)
         say([f"{jobs.BASELINE} exists: unchanged"])
     elif status := _spillscan("baseline", "write", *inputs):
         return status
-    written.append(jobs.BASELINE)
+    in_force = Policy((read(jobs.POLICY),))
+    if unset := sum(each.role == "entry" and in_force.launch_of(each) is None for each in build.kernels):
+        say([f"blocks/SM of {count(unset, 'kernel')} not checked: set their block sizes in {jobs.POLICY}"])
     status, text = 0, _text_of(path)
     for command in (command for command in job.build if command not in text):
         complain(f"{path} does not run `{command}`; add it, or delete the {jobs.OURS[path]} and run `init` again")
@@ -91,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
             status = 2
     if vars(arguments)["try"]:
         status = _tried(job, written) or status
-    say([f"next: {shlex.join(['git', 'add', *written])}"])
+    if _uncommitted(written):
+        say([f"next: {shlex.join(['git', 'add', *written])}"])
     if status == 2:
         complain(f"exit status 2: {path} is incomplete; make the changes listed above before you commit it")
     return status
@@ -111,9 +114,7 @@ def _recorded(inputs: Sequence[str]) -> Iterator[str]:
 def _from_here(command: str, folder: str) -> str:
     """A command that runs in ``folder``, as called from the repository's top."""
     place = os.path.relpath(folder or os.curdir)
-    if place == os.curdir:
-        return command
-    return f"bash -c {shlex.quote(f'cd {shlex.quote(place)} && {command}')}"
+    return command if place == os.curdir else f"bash -c {shlex.quote(f'cd {shlex.quote(place)} && {command}')}"
 
 
 def _ci_file() -> str:
@@ -139,9 +140,8 @@ _STAGES = re.compile(r"^stages:.*(?:\n(?:[ \t#-].*)?)*", re.MULTILINE)
 
 def _ignoring(text: str) -> str:
     """Text of `.gitignore` with the run file."""
-    if RUN_FILE in text.split():
-        return text
-    return text + "\n" * (bool(text) and not text.endswith("\n")) + RUN_FILE + "\n"
+    line = "\n" * (bool(text) and not text.endswith("\n")) + RUN_FILE + "\n"
+    return text + line * (RUN_FILE not in text.split())
 
 
 def _branch() -> str:
@@ -153,12 +153,19 @@ def _branch() -> str:
 
 def _text_of(path: str) -> str:
     """Text of a file; empty if it does not exist."""
-    try:
+    with suppress(OSError):
         refuse_odd(path, os.stat(path).st_mode)
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
-    except OSError:
-        return ""
+    return ""
+
+
+def _uncommitted(names: Sequence[str]) -> bool:
+    """Whether some of the files differ from the last commit, or cannot be compared with it."""
+    with suppress(UsageError):  # without git
+        done = git(os.curdir, "status", "--porcelain", "--ignored", "--", *names, option="init")
+        return bool(done.returncode or done.stdout)
+    return True
 
 
 def _spillscan(*words: str) -> int:
@@ -182,7 +189,7 @@ def _tried(job: jobs.Job, written: Sequence[str]) -> int:
         with open(os.path.join(tools, "spillscan"), "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m spillscan "$@"\n')
         os.chmod(file.name, 0o755)
-        say([f"running the job in a clean clone of the last commit, with this copy instead of {job.install}:"])
+        say(["running the job in a clean clone of the last commit, with this copy of spillscan:"])
         environment = os.environ | {"PATH": os.pathsep.join((tools, os.environ.get("PATH", os.defpath))), "HOME": home}
         for command in (*job.build, jobs.check_command("NO_PULL_REQUEST", "-f text")):
             done = subprocess.run(

@@ -124,13 +124,12 @@ def markdown(curves: Sequence[Curve]) -> Iterator[str]:
     """A section per kernel, the kernels that spill most first."""
     called = Names(curve.symbol for curve in curves)
     for curve in worst_first(curves):
-        table = Table(columns=_COLUMNS, rows=curve.points, title=title(curve, called))
-        yield from (*table.markdown(), "")
+        yield from (*Table(columns=_COLUMNS, rows=curve.points, title=title(curve, called)).markdown(), "")
         yield from (each for line in sentences(curve) for each in (words(line), ""))
 
 
 def title(curve: Curve, names: Names) -> str:
-    """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads``."""
+    """``gemm<8> (sm_90, ptxas 13.0.88): 256 threads``; ``no options`` if the source was compiled without any."""
     launch = "block size unknown, upper bounds shown (≤)"
     if curve.launch is not None:
         launch = count(curve.launch.threads_per_block, "thread")
@@ -139,7 +138,8 @@ def title(curve: Curve, names: Names) -> str:
         elif curve.launch.dynamic_shared_bytes:
             launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
         launch += " (launch bounds)" * (curve.launch.source == "bounds")
-    return printable(f"{names.of(curve.symbol)} ({curve.arch}, ptxas {curve.toolkit}): {launch}")
+    ptxas = f"ptxas {curve.toolkit}{', no options' * curve.bare}"
+    return printable(f"{names.of(curve.symbol)} ({curve.arch}, {ptxas}): {launch}")
 
 
 def sentences(curve: Curve) -> Iterator[str]:

@@ -142,7 +142,7 @@ WIDE, TIGHT = (Setting(threads=256, blocks=blocks) for blocks in (2, 5))
         (trial(BEFORE, point(WIDE, 96, 0, 2)), Goal(min_blocks=4), ["option"], "__launch_bounds__(256, 2)"),
         (trial(BEFORE, point(WIDE, 96, 0, 2)), Goal(max_registers=64), ["option"], "__launch_bounds__(256, 2)"),
         (trial(BEFORE, point(WIDE, 96, 8, 2)), Goal(), ["try"], FEWER),  # blocks lost for fewer spills
-        (trial(BEFORE, point(WIDE, 96, 8, 4)), Goal(), ["fix", "try"], "__launch_bounds__(256, 2): 96 registers, spil"),
+        (trial(BEFORE, point(WIDE, 96, 8, 4)), Goal(), ["option", "try"], "__launch_bounds__(256, 2): 96 registers, s"),
         (trial(BEFORE, point(WIDE, 96, 88, 4)), Goal(), ["try"], FEWER),
         (trial(BEFORE, shared=point(SHARED_SPILLS, 64, 0, 4)), Goal(), ["try", "fix"], FEWER),
         (trial(CLEAN, point(TIGHT, 48, 0, 5, 512), direction="more blocks"), Goal("blocks"), ["fix"],

@@ -48,6 +48,7 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     policy = yaml.safe_load(Path("spillscan.yaml").read_text())
     assert policy["baseline"] == "spillscan-baseline.jsonl"
     assert policy["kernels"] == [{"match": "gemm*", "launch": {"threads_per_block": 256, "dynamic_shared_bytes": 1024}}]
+    assert out.splitlines()[-2] == "blocks/SM of 8 kernels not checked: set their block sizes in spillscan.yaml"
     assert Path(".gitignore").read_text() == "spillscan-build.json\n"
     workflow = Path(files[1])
     steps = {
@@ -65,6 +66,20 @@ def test_files(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"spillscan.yml:20: fill in <SPILLSCAN>: .*--install SPEC", err)
     assert main(["init", "build.log", "--build", "make -j4", *SPEC]) == 0
     assert f"'{SPEC[1]}'" in workflow.read_text()
+
+
+def test_committed_files_need_no_step(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path(".gitignore").write_text("*.o")
+    git(project, "init", "-q")
+    words = ["init", "build.log", "--build", "make", *SPEC, "--launch", "*=256"]
+    for status in (2, 0):
+        assert main(words) == status
+        out = capfd.readouterr().out
+        assert ("next: git add" in out, ".gitignore extended" in out) == (status == 2, status == 2)
+        assert "blocks/SM" not in out
+        Path(jobs.WORKFLOW).write_text(Path(jobs.WORKFLOW).read_text().replace("<IMAGE>", "cuda"))
+        git(project, "add", "spillscan.yaml", "spillscan-baseline.jsonl", ".gitignore", jobs.WORKFLOW)
+        git(project, "commit", "-qm", "one", "--allow-empty")
 
 
 def test_unlinked_registers_are_accepted_with_a_reason(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +191,7 @@ def test_the_job_is_tried_in_a_clean_clone(project: Path) -> None:
     done = run("init", "--try", *SPEC, env=environment, cwd=project)
     output = done.stdout.decode()
     assert done.returncode == 0, output + done.stderr.decode()
-    assert output.count(": passes") == 2
+    assert output.count(": passed") == 2
     subprocess.run(["git", "rm", "-q", "--cached", "a.cu"], check=True)
     git(project, "commit", "-qm", "two")
     done = run("init", "--try", *SPEC, env=environment, cwd=project)

@@ -16,7 +16,7 @@ import pytest
 
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import Setting
-from tests.advice.sweep.support import PTX, PTXAS
+from tests.advice.sweep.support import NVCC, PTX, PTXAS
 from tests.conftest import ROOT, sized
 from tests.conftest import run as command
 
@@ -108,7 +108,7 @@ def test_an_unknown_block_size_gives_steps_of_eight_registers(tmp_path: Path) ->
     [
         (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and its compile command was not recorded"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
-         "options, source or ptxas differ; build again under `spillscan run`"),
+         "other options, source or ptxas; build again under `spillscan run`"),
         (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not produce this kernel"),
         (lambda folder: (folder / "k.ptx").write_text("nothing"), "has no .target"),
     ],
@@ -127,6 +127,50 @@ def test_untried_kernels_have_a_reason(prepare: Any, why: str, tmp_path: Path) -
     status, said = advise(tmp_path, "build.log", "--try")
     assert status == 0
     assert "tried   none: " in said
+
+
+UNIT = """\
+#ifndef SCALE
+#define SCALE 2
+#endif
+#ifndef SMALL
+#define SMALL 2
+#endif
+#ifndef BLOCKS
+#define BLOCKS 12
+#endif
+template <int N> __global__ void __launch_bounds__(128, BLOCKS) k(const float* a, float* o) {
+  float v[N];
+  _Pragma("unroll") for (int i = 0; i < N; ++i) v[i] = a[i * 64 + threadIdx.x] * (N == 8 ? SMALL : SCALE);
+  __syncthreads();
+  _Pragma("unroll") for (int i = 0; i < N; ++i) o[i * 64 + threadIdx.x] = v[i] * v[N - 1 - i];
+}
+template __global__ void k<8>(const float*, float*);
+template __global__ void k<64>(const float*, float*);
+"""
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("", ""),
+        ("-DSCALE=3", "recompiled, it differs from the input (machine code): other options, source or ptxas"),
+        *sized([], [
+            ("-DBLOCKS=16", "recompiled, it differs from the input (spill stores 60 → 0 B): "),
+            ("-DSMALL=3", "recompiled, k<8> (sm_80) differs from the input (machine code): "),
+        ]),
+    ],
+)  # fmt: skip
+def test_only_the_code_of_the_input_is_tried(options: str, why: str, tmp_path: Path) -> None:
+    """A source without a recorded command may have been compiled with other options."""
+    (tmp_path / "k.cu").write_text(UNIT)
+    words = [str(NVCC), "-arch=sm_80", "-lineinfo", *options.split(), "-c", str(tmp_path / "k.cu"), "-o", "k.o"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    made = first(tmp_path, "k.o", "--try", PATH=os.environ["PATH"])
+    assert (made["tried"]["missing"] or "").startswith(why)
+    assert bool(made["tried"]["points"]) is (not why)
+    assert ("spillscan sweep k.cu " in " ".join(made["commands"])) is (not why)
 
 
 def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:
@@ -201,7 +245,7 @@ def others(folder: Path) -> None:
         (("--launch", "*=256,999999"), None, "it cannot launch: "),
         (("--launch", "*=32,65536,override"), None, "limited by shared memory, not by registers"),
         (("--launch", "*=256"), unlinked, "k.ptx was not found, and its compile command was not recorded"),
-        (("--launch", "*=256"), others, "recompiled, it spills 2,448 B; in the input, 0 B"),
+        (("--launch", "*=256"), others, "recompiled, it differs from the input (spill stores 0 → 1,224 B): "),
     ],
 )  # fmt: skip
 def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: str, tmp_path: Path) -> None:

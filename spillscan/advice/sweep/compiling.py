@@ -230,9 +230,8 @@ class Workshop:
                 return [own]
             raise InputError(f"{unit.path} is not PTX: it has no .target", "create it with nvcc -ptx")
         steps, _ = dry_run(unit.words, unit.folder, Path(self._temporary.name))
-        if archs := [
-            word[6:] for step in steps if _tool(step) == "ptxas" for word in step if word.startswith("-arch=")
-        ]:
+        runs = [step for step in steps if _tool(step) == "ptxas"]
+        if archs := [word[6:] for step in runs for word in step if word.startswith("-arch=")]:
             return archs
         raise InputError(f"the compile command of {unit.path} produces no machine code", "compile with -arch=sm_90")
 

@@ -85,7 +85,7 @@ class Point(Struct, frozen=True, kw_only=True):
         return self.spill_bytes if loops is None else loops, self.spill_bytes, -self.warps
 
     def outcome(self, before: Point) -> str:
-        """Result in words: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code, tried in PTX``."""
+        """Result in words: ``52 registers, no spills, 12 → 9 blocks/SM, 4,096 B of code``."""
         if self.failure:
             return self.failure if self.failure.startswith("not tried") else f"does not compile: {self.failure}"
         words = [f"{self.registers} registers", f"spills {self.spill_bytes:,} B" if self.spill_bytes else "no spills"]
@@ -98,7 +98,6 @@ class Point(Struct, frozen=True, kw_only=True):
             words.append(f"smem {smem[0]:,} → {smem[1]:,} B")
         if self.code_bytes is not None:
             words.append(f"{self.code_bytes:,} B of code")
-        words += ["tried in PTX"] * self.in_ptx
         words += ["before the link"] * (self.kernel is not None and self.kernel.final is False)
         return ", ".join(words)
 
@@ -112,6 +111,8 @@ class Curve(Struct, frozen=True, kw_only=True):
     arch: str
     toolkit: str
     """Release of ptxas, such as ``13.0.88``."""
+    bare: bool = False
+    """Whether the source was compiled without the options that its build may have."""
     launch: Launch | None
     points: tuple[Point, ...]
     """Results; the kernel as built comes first."""
@@ -143,6 +144,7 @@ def sweep(
                 symbol=symbol,
                 arch=module.arch,
                 toolkit=module.version,
+                bare=module.unit.is_bare,
                 launch=launch,
                 points=points,
             )

@@ -18,10 +18,12 @@ from spillscan.advice.sweep.curves import Point, declared, marked, points_at
 from spillscan.advice.sweep.proposals import no_step, refusal, spills_to_shared, steps
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.units import units
+from spillscan.judging.compare.metrics import compare, linked_apart, other_code
 from spillscan.judging.compare.pairing import changed
 from spillscan.judging.policy.effective import Policy
 from spillscan.judging.rules import check_changes
 from spillscan.model import Kernel, Launch
+from spillscan.model.metrics import find_metric
 from spillscan.naming.names import display
 from spillscan.occupancy.launches import Launches
 from spillscan.output.errors import SpillscanError, UsageError
@@ -54,6 +56,11 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Result of spilling to shared memory, if that reduces spills to local memory."""
     effects: Mapping[Setting, Effects] = {}
     """Effects of the proposed settings."""
+
+    @property
+    def is_other_build(self) -> bool:
+        """Whether the kernel or its unit compiles to other code than the input's, so that nothing was tried."""
+        return bool(self.toolkit) and not self.points
 
     @property
     def steps(self) -> tuple[Point, ...]:
@@ -99,7 +106,7 @@ def tried(
         dynamic = as_built.dynamic_shared if kernel.dynamic_shared is None else kernel.dynamic_shared
         bounds = kernel.launch_bounds or as_built.launch_bounds
         launch = launches.launch_of(structs.replace(kernel, launch_bounds=bounds, dynamic_shared=dynamic))
-        trial = _tried(kernel, module, launch)
+        trial = _tried(kernel, module, launch, alike)
         proposed = [each.setting for each in (trial.best, trial.shared) if each is not None]
         if proposed:
             modules = workshop.modules(module.unit, archs if module.unit.is_ptx else ())
@@ -130,20 +137,25 @@ def _module(kernel: Kernel, command: str, workshop: Workshop, archs: Sequence[st
     raise UsageError("the compile command does not produce this kernel", "build again, so that source and input agree")
 
 
-def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
-    symbol = kernel.key.symbol
+def _tried(kernel: Kernel, module: Module, launch: Launch | None, alike: Sequence[Kernel]) -> Trial:
+    symbol, unit = kernel.key.symbol, kernel.key.unit
     declares = module.kernels[symbol]
+    same = [each for each in alike if unit and (each.key.unit, each.key.arch) == (unit, module.arch)]
+    known = {each.key.symbol: each for each in (*same, kernel) if each.key.symbol in module.kernels}
 
     def at(setting: Setting) -> Point:
         return points_at(module, {symbol: launch}, setting)[symbol]
 
-    as_is = at(AS_IS)
+    as_built = points_at(module, dict.fromkeys(known, launch), AS_IS)
+    as_is = as_built[symbol]
     if as_is.kernel is None:
         return Trial(missing=as_is.failure)
-    if kernel.spills is not None and bool(as_is.spill_bytes) != bool(sum(kernel.spills)):
-        here, there = (f"{number or 0:,} B" for number in (as_is.spill_bytes, sum(kernel.spills)))
-        why = "options, source or ptxas differ; build again under `spillscan run`"
-        return Trial(missing=f"recompiled, it spills {here}; in the input, {there}: {why}")
+    for each in (kernel, *known.values()):  # options that change one kernel of a unit may change the others
+        made = as_built[each.key.symbol].kernel
+        if made is not None and (difference := _difference(each, made)):
+            differs = f"{'it' if each is kernel else _label(each)} differs from the input ({difference})"
+            why = "other options, source or ptxas; build again under `spillscan run`"
+            return Trial(missing=f"recompiled, {differs}: {why}", toolkit=module.version)
     points, shared = [as_is], None
     settings, missing = steps(as_is.kernel, launch)
     for setting in settings:
@@ -151,8 +163,8 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
         if as_is.spill_bytes and points[-1].spill_bytes == 0:
             break
     if as_is.spill_bytes and declares.threads and not declares.dynamic_shared:
-        made = at(SHARED_SPILLS) if spills_to_shared(module.version, module.options) else as_is
-        shared = made if made.spill_bytes is not None and made.spill_bytes < as_is.spill_bytes else None
+        moved = at(SHARED_SPILLS) if spills_to_shared(module.version, module.options) else as_is
+        shared = moved if moved.spill_bytes is not None and moved.spill_bytes < as_is.spill_bytes else None
     return Trial(
         points=marked(points),
         toolkit=module.version,
@@ -162,31 +174,46 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None) -> Trial:
     )
 
 
+def _difference(given: Kernel, made: Kernel) -> str:
+    """Known difference of a kernel in the input and as recompiled, ``registers 48 → 64``; empty if there is none.
+
+    The code's digest finds differences that no metric shows. Linking changes relocatable code.
+    """
+    apart = linked_apart(given, made, equal=False)
+    for name, there, here in compare(given, made):
+        if there is not None and here is not None and not (apart and name.startswith("constant_bytes")):
+            metric = find_metric(name)
+            return f"{metric.label} {there:,} → {here:,} {metric.unit}".rstrip()
+    return "machine code" if not apart and other_code(given, made) else ""
+
+
 def _effects(
     setting: Setting, modules: Sequence[Module], launches: Launches, policy: Policy, alike: Sequence[Kernel]
 ) -> Effects:
     """Effects of ``setting`` on the kernels of one name, in all ``modules`` of a unit.
 
-    ``alike``: those of the build; one with other metrics than as compiled here is of another unit, and untried.
+    ``alike``: those of the build; one that differs from the kernel compiled here is of another unit, and untried.
     """
-    worse, known = [], set()
+    worse, tested = [], dict[int, str]()
     family = _family(alike[0])
     for module in modules:
-        same = {
-            kernel.key.symbol: launches.launch_of(kernel)
-            for kernel in (declared(each, module.arch) for each in module.kernels.values())
-            if _family(kernel) == family
-        }
+        kernels = [declared(each, module.arch) for each in module.kernels.values()]
+        same = {each.key.symbol: launches.launch_of(each) for each in kernels if _family(each) == family}
         as_is, made = (points_at(module, same, each) for each in (AS_IS, setting))
         for symbol in same:
             before, after = as_is[symbol].kernel, made[symbol].kernel
-            if before is not None and after is not None:
-                known.add((symbol, module.arch, before.usage.registers, before.spills))
+            if before is None or after is None:
+                continue
+            given = [each for each in alike if (each.key.symbol, each.key.arch) == (symbol, module.arch)]
+            equal = {id(each): _label(each) for each in given if not _difference(each, before)}
+            if equal or not given:
+                tested |= equal
                 change = changed(before, after, launches)
                 findings = check_changes([change], policy).findings if change is not None else ()
                 worse += [f"{_label(before)} {each.message}" for each in findings if each.severity == "error"]
-    facts = ((each, (each.key.symbol, each.key.arch, each.usage.registers, each.spills)) for each in alike)
-    return Effects(tuple(worse), tuple({_label(each): None for each, values in facts if values not in known}))
+    left = [each for each in alike if id(each) not in tested]
+    untried = {f"{_label(each)}{f' of {each.key.unit}' * (_label(each) in tested.values())}": None for each in left}
+    return Effects(tuple(worse), tuple(untried))
 
 
 def _family(kernel: Kernel) -> str:

@@ -37,6 +37,11 @@ class Unit(NamedTuple):
         """Whether it is PTX, which ptxas compiles alone."""
         return not self.words
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a source that is compiled without options other than its archs."""
+        return bool(self.words) and all(each == "-c" or each.startswith("-gencode=") for each in self.words[1:-1])
+
 
 def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Unit]:
     """Units named by an argument of the command.

@@ -106,7 +106,7 @@ class PolicyFile(Limits, frozen=True):
         Words | None, _about("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
     ] = None
     max_file_bytes: Annotated[Bytes, _about("size of each file, bytes (checked by `size`)")] = "none"
-    baseline: Annotated[Word | None, _about("baseline file, relative to the policy's folder")] = None
+    baseline: Annotated[Word | None, _about("baseline file, relative to the policy's folder, or none")] = None
     kernels: Annotated[list[KernelEntry], _about("limits, severities and launches for some kernels")] = field(
         default_factory=list
     )

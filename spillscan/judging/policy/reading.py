@@ -95,7 +95,7 @@ def _settings(limits: file.Limits, node: Node, folder: str = "") -> dict[str, Se
 
 
 def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
-    if name == "baseline":
+    if name == "baseline" and value != "none":
         return os.path.normpath(os.path.join(folder, value))
     if name == "devices":
         for word in file.words(value):

@@ -124,7 +124,7 @@ def test_the_first_fix_leads_to_curve_lines_and_code(browse: Open, site: Site) -
     until(tab.page, "document.querySelectorAll('.sidebyside .chosen').length === 2")
     assert tab.text(".sidebyside .chosen") == "36 81% 30 19/21 int line_36; // <b>&amp;"
     assert "19 spill stores and 21 reloads at loop depth up to 1, at most 30 registers live" in tab.text(".status")
-    relief = "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: at most 44 registers fewer"
+    relief = "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: saves at most 44 registers"
     assert relief in tab.text(".status"), "what advise says of the line"
     kin = code.locator(".row.kin .cell-code").all_text_contents()
     assert any(text.startswith("LDL") for text in kin), "the heaviest line is shown at its spills"

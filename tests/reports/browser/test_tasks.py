@@ -28,7 +28,7 @@ TASKS = (
         "fix",
         "code",
         (),
-        "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: at most 44 registers fewer",
+        "use a smaller #pragma unroll factor or array at /opt/project/sass.cu:32: saves at most 44 registers",
     ),
     ("fix", "code", ("array_and_spills",), "Try: __maxnreg__(48); --launch shows its cost in blocks/SM (not tried)."),
     ("fix", "check", ("spill_f32", "What spill means"), "What to do."),
