@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from spillscan import scan
 from spillscan.builds import RUN_FILE
-from spillscan.commands._offers import source_in
+from spillscan.commands._offers import source_in, source_of
 from spillscan.model.local import SourceLine
 from tests.builds.made import call, run_file
 from tests.conftest import FIXTURES, ROOT, run, sized
@@ -189,3 +189,24 @@ def test_a_kernel_is_compiled_from_the_source_of_another_of_its_unit(tmp_path: P
         kernels = (replace(lined, key=replace(lined.key, unit=lined.key.unit or "k.o")), plain)
         asked = replace(plain, key=replace(plain.key, unit=unit))
         assert source_in(replace(build, kernels=kernels), asked, {}) == source
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "printed"),
+    [
+        (".", "{top}/a b/../a b/k.cu", "a b/k.cu"),
+        ("a b", "../a b/k.cu", "k.cu"),
+        ("other", "../a b/k.cu", "{top}/a b/k.cu"),
+        (".", "link/../k.cu", "a b/k.cu"),  # link/.. is not the current folder
+    ],
+)
+def test_sources_are_named_from_here(
+    folder: str, path: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("a b/sub", "other"):
+        (tmp_path / each).mkdir(parents=True)
+    (tmp_path / "a b" / "k.cu").touch()
+    (tmp_path / "link").symlink_to("a b/sub")
+    monkeypatch.chdir(tmp_path / folder)
+    (kernel, *_) = scan(str(FIXTURES / "demo" / "head.log")).kernels
+    assert source_of(replace(kernel, source=path.format(top=tmp_path)), {}) == printed.format(top=tmp_path)
