@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from spillscan.model.metrics import labelled
+
 _SYNONYMS = {
     # commands
     "compare": "diff",
@@ -51,16 +53,16 @@ _SYNONYMS = {
     "blocks": "resident_blocks",
     "occ": "resident_blocks",
     "occupancy": "resident_blocks",
-    "regs": "registers",
     "smem": "shared_bytes",
     "spill": "spill_bytes",
-    "spills": "spill_bytes",
 }
 """By a name without leading dashes: our names, separated by blanks."""
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """The one of the ``known`` names that another tool calls ``name``; empty if there is none."""
+    """The one of the ``known`` names that another tool, or the head of a table, calls ``name``; empty if there is
+    none."""
     plain = {each.lstrip("-"): each for each in known}
-    ours = _SYNONYMS.get(name.lstrip("-").lower().replace("-", "_"), "")
+    word = name.lstrip("-").lower().replace("-", "_")
+    ours = _SYNONYMS.get(word) or labelled(word)
     return next((plain[each] for each in ours.split() if each in plain), "")

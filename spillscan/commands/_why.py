@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from spillscan.commands import _answers, _inputs, _issues, _policy
+from spillscan.commands import _answers, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.judging.compare.causes import Growth
 from spillscan.judging.compare.metrics import metrics_of
@@ -21,7 +21,7 @@ from spillscan.naming.pairs import pair
 from spillscan.output.errors import InputError
 from spillscan.output.files import parse_forms
 from spillscan.output.safe import printable
-from spillscan.output.terminal import wrapped
+from spillscan.output.terminal import fold, wrapped
 from spillscan.reading.binary import fetch
 
 _METRICS = ("registers", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "instructions")
@@ -48,9 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])
     code = fetch.pressures_of([kernel for pair in pairs for kernel in pair])
     reports = [_Report(names.of(after.named_by), Growth(before, after, code)) for before, after in pairs]
+    most = _options.rows_of(arguments)
+    shown = [line for each in reports[:most] for line in each.lines()] or [_NONE]
     _answers.answer(
         forms,
-        text=lambda style: wrapped((line for each in reports for line in each.lines()) if reports else [_NONE], style),
+        text=lambda style: (*wrapped(shown, style), *fold(len(reports[most:]) if most else 0, style)),
         json=lambda: [report.document() for report in reports],
     )
     _issues.report_issues([issue for build in builds for issue in build.issues])

@@ -6,6 +6,7 @@ machine code, or from a launch on a device.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -286,6 +287,15 @@ def find_metric(name: str) -> Metric:
         return metric
     label = f"{metric.label}[{key}" if metric.kind == "keyed" else f"{metric.label} {key[:-1]}"
     return replace(metric, name=name, label=label)
+
+
+def labelled(label: str) -> str:
+    """Name of the metric with this label, however written (``blocks_per_sm``); empty if there is none."""
+    return next((each.name for each in METRICS if _letters(each.label) == _letters(label)), "")
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"^(min|max)_|(?<![a-z])per(?![a-z])|[^a-z]", "", text.lower())
 
 
 def value_of(name: str, kernel: Kernel) -> Any:

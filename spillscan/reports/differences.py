@@ -144,6 +144,7 @@ class Entry(Struct, frozen=True):
 
 def entries(report: Report) -> list[Entry]:
     """All changes, the most severe findings or the largest growth of ``report.sort`` first; equal archs are merged.
+    With findings of the same severity, added kernels come last.
 
     Kernels of an arch that only one build has are omitted unless they have an error or a warning;
     :func:`pairings.archs` names the archs.
@@ -151,12 +152,11 @@ def entries(report: Report) -> list[Entry]:
     findings: dict[int, list[Finding]] = defaultdict(list)
     for finding in words.counted(report):
         findings[id(finding.kernel)].append(finding)
-    severe = {id(each.kernel) for each in words.counted(report) if each.severity != "note"}
     whole = pairings.whole_archs(report)
     alike: dict[object, list[Change]] = defaultdict(list)
     for change in report.changes:
         alone = change.state in ("added", "removed") and change.kernel.key.arch in whole
-        if not alone or id(change.kernel) in severe:
+        if not alone or any(finding.severity != "note" for finding in findings.get(id(change.kernel), ())):
             alike[_alike(change)].append(change)
     found_entries = [
         Entry(each, _metrics(each[0]), [finding for change in each for finding in findings.get(id(change.kernel), ())])
@@ -164,6 +164,7 @@ def entries(report: Report) -> list[Entry]:
     ]
     if report.sort is not None:
         return sorted(found_entries, key=lambda entry: -_growth_of(entry, report.sort))
+    found_entries.sort(key=lambda entry: entry.change.state == "added")
     rank = SEVERITIES.index
     return sorted(found_entries, key=lambda entry: -max((rank(each.severity) for each in entry.findings), default=-1))
 
@@ -222,11 +223,9 @@ def _title(family: Sequence[Entry], report: Report) -> str:
     label = shared_label(family[0].change.kernel, report.by or "family", report.names)
     changes = [change for entry in family for change in entry.changes]
     parts = [words.severities([finding for entry in family for finding in entry.findings])]
-    for noun, several in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
+    for noun, some in (("spills", ("spill_store_bytes", "spill_load_bytes")), ("registers", ("registers",))):
         deltas = [
-            sum(_delta(metric) for metric in change.metrics if metric[0].partition("[")[0] in several)
-            for change in changes
-            if change.before is not None and change.after is not None
+            sum(_delta(each) for each in change.metrics if each[0].partition("[")[0] in some) for change in changes
         ]
         moved, total = _arrows(*(sum(sign * delta > 0 for delta in deltas) for sign in (1, -1))), sum(deltas)
         by = f" {size(total, '+')}" if noun == "spills" and total else ""
@@ -379,6 +378,8 @@ def _total_rows(report: Report) -> Iterator[ChangeRow]:
         summed = each.name in _SUMMED
         if summed or each.up or each.down:
             values = delta_text((each.name, each.before, each.after)) if summed else ""
+            if each.kept != each.after - each.before and summed:
+                values = f"{values[:-1]}; {each.kept:+,} in kernels of both builds)"
             yield ChangeRow(lead, _arrows(each.up, each.down), find_metric(each.name).label, values, color=BOLD)
             lead = ""
 

@@ -104,4 +104,5 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
     findings = report.open_findings
     if findings:
         hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
-        yield paint(severities(findings) + hidden, BOLD, style)
+        added = {id(change.kernel) for change in report.changes if change.state == "added"}
+        yield paint(severities(findings, added) + hidden, BOLD, style)

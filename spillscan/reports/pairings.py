@@ -67,7 +67,7 @@ def toolkits(report: Report) -> Iterator[str]:
         concerned = {id(change.kernel) for change in moved}
         counts = words.severities([each for each in words.counted(report) if id(each.kernel) in concerned])
         by = f" ({counts})" if counts else ""
-        yield f"compiled by another toolkit: {count(len(moved), 'changed kernel')}{by}"
+        yield f"changed kernels compiled by another toolkit: {len(moved):,}{by}"
 
 
 def _versions(versions: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from posixpath import basename
 from typing import NamedTuple
 
@@ -249,6 +249,8 @@ def by_severity(items: Iterable[Finding | Issue]) -> list[tuple[Severity, int]]:
     return [(severity, numbers[severity]) for severity in reversed(SEVERITIES) if numbers[severity]]
 
 
-def severities(findings: Iterable[Finding]) -> str:
-    """``2 errors, 1 warning``."""
-    return ", ".join(count(number, severity) for severity, number in by_severity(findings))
+def severities(findings: Sequence[Finding], added: Collection[int] = ()) -> str:
+    """``2 errors, 1 warning``; with the ids of added kernels ``2 errors (1 in added kernels)``."""
+    new = dict(by_severity([each for each in findings if id(each.kernel) in added and each.severity != "note"]))
+    parts = ((count(number, severity), new.get(severity)) for severity, number in by_severity(findings))
+    return ", ".join(f"{text} ({number:,} in added kernels)" if number else text for text, number in parts)

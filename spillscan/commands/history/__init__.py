@@ -89,6 +89,8 @@ class _Answer(NamedTuple):
             yield from table.text(style, most)
             yield ""
         yield from self.summary
+        if most is not None and any(table.rows for table in self.folded.values()):
+            yield "--all lists all changes and builds"
 
     def document(self) -> dict[str, Any]:
         """All tables, by name."""
@@ -133,11 +135,12 @@ def _summary(changes: Sequence[Row], builds: Sequence[KeptBuild], summaries: Seq
     days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
     regressed = count(sum(row.regressed for row in changes), "regression")
     yield f"{regressed} in {count(len(builds), 'build')} ({days})"
-    improved = sum(row.improved for row in changes)
     events = [sum(row.worst.state == state for row in changes) for state in ("new", "gone", "renamed")]
-    more = zip((improved, *events), ("improved", "added", "removed", "renamed"), strict=True)
+    more = zip(
+        (sum(row.improved for row in changes), *events), ("improved", "added", "removed", "renamed"), strict=True
+    )
     if counts := [f"{number:,} {word}" for number, word in more if number]:
-        yield f"{', '.join(counts)} (--all lists all)"
+        yield ", ".join(counts)
     for each in (each for each in summaries if each.failed or each.gaps):
         first = f": {each.issues[0].message}" if each.issues else ""
         yield f"incomplete: {each.build.label} ({count(each.failed, 'failed file')}, {count(each.gaps, 'gap')}{first})"

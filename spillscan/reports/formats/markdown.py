@@ -124,9 +124,9 @@ def _check(report: Report) -> Iterator[str]:
 def _diff(report: Report) -> Iterator[str]:
     severe = _severe(report.open_findings)
     verdict = f"{_kernels(severe)} regressed" if severe else "no regressions"
-    pair = f"base {_inputs(report.base or Build())} → head {_inputs(report.build)}"
+    base, head = (code(inputs_of(each), LONGEST_NAME) for each in (report.base or Build(), report.build))
     also = [words(each) for each in (*pairings.toolkits(report), *pairings.other_code(report), *pairings.archs(report))]
-    facts = [_deltas(report), pair, *_build_facts(report), *also]
+    facts = [_deltas(report), f"base {base} → head {head}", *_build_facts(report), *also]
     yield from _head(_mark(report), _with_gaps(report, verdict), facts)
     yield from _check_result(report)
     changed = change_table(report, _CHANGES)
@@ -158,10 +158,6 @@ def _kernels(findings: Sequence[Finding]) -> str:
 
 def _severe(findings: Sequence[Finding]) -> list[Finding]:
     return [each for each in findings if at_least(each.severity, "warning")]
-
-
-def _inputs(build: Build) -> str:
-    return code(inputs_of(build), LONGEST_NAME)
 
 
 def _deltas(report: Report) -> str:
@@ -287,9 +283,6 @@ def _name(report: Report, kernel: Kernel, placed: bool = False) -> str:
     """The kernel's name; unless its place is shown (``placed``), also the library that contains this copy."""
     parts = [report.names.of(kernel.named_by), *filter(None, (copy_number(kernel),))]
     caller = f" in {code(report.names.of(kernel.caller), LONGEST_NAME)}" if kernel.caller else ""
-    library = "" if placed else _library(report.copies.get(id(kernel), ""))
-    return " ".join(code(each, LONGEST_NAME) for each in parts) + caller + library
-
-
-def _library(library: str) -> str:
-    return f" in {code(library, LONGEST_NAME)}" if library else ""
+    library = "" if placed else report.copies.get(id(kernel), "")
+    within = f" in {code(library, LONGEST_NAME)}" if library else ""
+    return " ".join(code(each, LONGEST_NAME) for each in parts) + caller + within
