@@ -63,6 +63,5 @@ def meant(name: str, known: Collection[str]) -> str:
     """The one of the ``known`` names that another tool, or the head of a table, calls ``name``; empty if there is
     none."""
     plain = {each.lstrip("-"): each for each in known}
-    word = name.lstrip("-").lower().replace("-", "_")
-    ours = _SYNONYMS.get(word) or labelled(word)
+    ours = _SYNONYMS.get(name.lstrip("-").lower().replace("-", "_")) or labelled(name)
     return next((plain[each] for each in ours.split() if each in plain), "")

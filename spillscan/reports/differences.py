@@ -379,7 +379,7 @@ def _total_rows(report: Report) -> Iterator[ChangeRow]:
         if summed or each.up or each.down:
             values = delta_text((each.name, each.before, each.after)) if summed else ""
             if each.kept != each.after - each.before and summed:
-                values = f"{values[:-1]}; {each.kept:+,} in kernels of both builds)"
+                values = f"{values[:-1]}; changed {each.kept:+,})"
             yield ChangeRow(lead, _arrows(each.up, each.down), find_metric(each.name).label, values, color=BOLD)
             lead = ""
 

@@ -7,6 +7,7 @@ spillscan history --kernel 'flash*'  one row per build for the matching kernels
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -88,9 +89,7 @@ class _Answer(NamedTuple):
         for table in (each for each in shown if each.rows):
             yield from table.text(style, most)
             yield ""
-        yield from self.summary
-        if most is not None and any(table.rows for table in self.folded.values()):
-            yield "--all lists all changes and builds"
+        yield from (*self.summary, *["--all lists all changes and builds"] * bool(self.folded and most is not None))
 
     def document(self) -> dict[str, Any]:
         """All tables, by name."""
@@ -135,11 +134,9 @@ def _summary(changes: Sequence[Row], builds: Sequence[KeptBuild], summaries: Seq
     days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
     regressed = count(sum(row.regressed for row in changes), "regression")
     yield f"{regressed} in {count(len(builds), 'build')} ({days})"
-    events = [sum(row.worst.state == state for row in changes) for state in ("new", "gone", "renamed")]
-    more = zip(
-        (sum(row.improved for row in changes), *events), ("improved", "added", "removed", "renamed"), strict=True
-    )
-    if counts := [f"{number:,} {word}" for number, word in more if number]:
+    events = {"new": "added", "gone": "removed", "renamed": "renamed"}
+    numbers = Counter("improved" if row.improved else events.get(row.worst.state, "") for row in changes)
+    if counts := [f"{numbers[word]:,} {word}" for word in ("improved", *events.values()) if numbers[word]]:
         yield ", ".join(counts)
     for each in (each for each in summaries if each.failed or each.gaps):
         first = f": {each.issues[0].message}" if each.issues else ""

@@ -1,0 +1,57 @@
+"""Order, totals and length of the reports of `spillscan diff`, and metrics by the names of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spillscan.cli import main
+from tests.conftest import FIXTURES, read_text
+
+BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
+DEMO = (FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    main(list(map(str, words)))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_added_kernels_come_after_changed_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = tmp_path / "head.log"
+    head.write_text(read_text(HEAD).replace("solve", "also_solves"))
+    lines = printed(capsys, "diff", BASE, head, "--launch", "*=256", "--fail-on", "error")
+    heads = [line.split()[0] for line in lines if line[:1].isalpha()]
+    assert heads.index("sums") < heads.index("also_solves") < heads.index("total")
+    assert any("spill stores  4,204 → 4,960 B (+756; changed -112)" in line for line in lines)
+    assert lines[-1].startswith("2 errors (1 in added kernels), ")
+
+
+@pytest.mark.parametrize(
+    ("options", "kernels", "last"), [(["--top", "1"], 1, "… 3 more (--all shows them)"), ([], 4, "")]
+)
+def test_why_explains_as_many_kernels_as_asked(
+    options: list[str], kernels: int, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(capsys, "diff", "--why", *DEMO, *options)
+    assert sum("model::" in line for line in lines) == kernels
+    assert lines[-1] == last or not last
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "name", "metric"),
+    [
+        ("history", "--metric", "blocks_per_sm", "resident_blocks"),
+        ("history", "--metric", "min_blocks_per_sm", "resident_blocks"),
+        ("scan", "--sort", "blocks/SM", "resident_blocks"),
+        ("diff", "--sort", "spill stores", "spill_store_bytes"),
+        ("diff", "--metric", "call-stack", "cumulative_stack_bytes"),
+    ],
+)
+def test_a_metric_is_found_by_its_label(
+    command: str, option: str, name: str, metric: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, option, name, "x", "y"])
+    assert capsys.readouterr().err.endswith(f"unknown {option} value {name!r}; did you mean {metric}?\n")
