@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Return 0; exit status 2 for an unknown name, with the nearest known one."""
+    if arguments.device and arguments.rule != "devices":
+        raise UsageError(f"unexpected argument {arguments.device[:60]!r}", "only `explain devices` accepts DEVICE")
     if arguments.rule == "devices":
         return _devices(arguments)
     if arguments.rule == "metrics":
@@ -64,9 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"unknown rule or gap {wanted[:60]!r}", nearest(wanted, names))
     if wanted in rules:
         say(lines(rules[wanted], about_rules[wanted]))
-    if wanted in rules and wanted in KINDS:
-        say([""])
-    if wanted in KINDS:
+    else:
         say(kind_lines(wanted, about_kinds[wanted]))
     return 0
 
@@ -137,8 +137,8 @@ def _devices(arguments: argparse.Namespace) -> int:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     """Print the names of metrics, as in --sort, --metric, JSON and SQL, with units and meanings."""
-    width = max(len(each.name) for each in metrics.TABULAR)
-    rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in metrics.TABULAR]
+    width = max(len(each.name) for each in metrics.METRICS)
+    rows = [{"name": each.name, "unit": each.unit, "meaning": each.about} for each in metrics.METRICS]
     _answers.answer(
         _answers.forms_of(arguments),
         text=lambda style: wrapped((f"{each['name']:{width}}  {each['meaning']}" for each in rows), style, width + 2),

@@ -104,8 +104,8 @@ _TEXTS = {
         "spill stores and loads, bytes per thread; as reported by the compiler, else from the code",
     ),
     "resident_blocks": ("blocks/SM", "resident blocks per SM, if the block size is known"),
-    "active_warps": ("warps/SM", "resident warps per SM, if the block size is known"),
-    "footprint_bytes": ("GPU memory", "local memory that the driver reserves for the stack on the whole GPU"),
+    "active_warps": ("warps/SM", "resident warps per SM, if the block size is known; not for --sort or --metric"),
+    "footprint_bytes": ("GPU memory", "GPU memory that the driver reserves for stacks; not for --sort or --metric"),
     "dynamic_shared_bytes": (
         "dynamic shared",
         "dynamic shared memory, bytes per block, if the compiler's metadata has it",

@@ -201,7 +201,7 @@ def footprint_line(local: Footprint) -> str:
 
 
 DEVICE_HEADS = ("arch", "generation", "warps", "blocks", "regs", "regs/block", "KB/SM", "KB/block", "barriers", "GPUs")
-DEVICE_LEGEND = "warps, blocks, regs and barriers are per SM; KB/SM and KB/block are shared memory, with opt-in"
+DEVICE_LEGEND = "warps, blocks, regs and barriers: per SM; KB: shared memory (KB/block: limit with opt-in)"
 
 
 def device_row(device: Device, gpus: int) -> Sequence[str]:

@@ -183,6 +183,7 @@ def test_devices(capsys):
     assert data["values"]["registers_per_sm"] == {"value": 65536, "source": ["N", "C", "G", "M"]}
     assert len(json.loads(run(capsys, "explain", "devices", "-f", "json")[1])["devices"]) == len(devices())
     assert run(capsys, "explain", "devices", "sm_99")[0] == 2
+    assert run(capsys, "explain", "spill", "sm_90")[0] == 2, "DEVICE belongs to `explain devices`"
 
 
 @pytest.mark.parametrize(
