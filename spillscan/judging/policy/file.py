@@ -90,7 +90,7 @@ class AcceptEntry(_Table, frozen=True):
     reason: Annotated[Word, _about("why it is accepted")]
     rule: Annotated[Word | None, _about("a rule, such as spill")] = None
     gap: Annotated[Word | None, _about("a kind of gap, such as registers-not-final")] = None
-    kernel: Annotated[Word, _about("glob on the kernel's names, or on the input of a gap without a kernel")] = "*"
+    kernel: Annotated[Word, _about("glob on the kernel's names, or on the input of a gap")] = "*"
     arch: Annotated[Words, _about("globs on archs")] = "*"
     until: Annotated[date | None, Meta(title="a day such as 2030-01-31"), _about("last valid day (UTC)")] = None
 
