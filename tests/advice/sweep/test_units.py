@@ -83,3 +83,17 @@ def _call(folder: Path, name: str, kernel: str) -> Call:
 def test_refused(text: str, why: str) -> None:
     with pytest.raises(SpillscanError, match=why):
         units(text, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "bare"),
+    [
+        ("nvcc -c k.cu", True),
+        ("nvcc -gencode=arch=compute_80,code=sm_80 -c k.cu", True),
+        ("nvcc -DX=1 -c k.cu", False),
+        ("", False),  # PTX
+    ],
+)
+def test_a_source_without_a_command_has_no_options(words: str, bare: bool) -> None:
+    """The heading of a sweep says so."""
+    assert Unit("k.cu", tuple(words.split())).is_bare is bare
