@@ -28,13 +28,13 @@ class Footprint(Struct, frozen=True, kw_only=True):
     stack_bytes: int
     """Stack (with spills and local arrays), bytes per thread."""
     bytes_per_sm: int
-    """Stack for every thread slot of one SM, bytes."""
+    """Stack, at least 1 KB, for every thread slot of one SM, bytes."""
     gpu: str | None
     """GPU of the total; ``None`` if its number of SMs is unknown."""
     multiprocessors: int | None
     """SMs of that GPU."""
     total_bytes: int | None
-    """Stack for every thread slot of the GPU, bytes; ``None`` if the number of SMs is unknown."""
+    """The same for the GPU; ``None`` if the number of SMs is unknown."""
 
     @property
     def matters(self) -> bool:
@@ -47,7 +47,7 @@ def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footp
     """Stack times resident threads times SMs: 4,312 B reserve 1.1 GiB on an H100.
 
     Measured on an H200 to the byte for stacks of 1 to 64 KB. The driver reserves 1 KB per thread initially, so a
-    smaller stack needs nothing more. Without ``gpu``, the total is for the first GPU of the table with a known number
+    smaller stack counts as 1 KB. Without ``gpu``, the total is for the first GPU of the table with a known number
     of SMs. Raises UsageError for a negative stack.
     """
     if stack_bytes < 0:
@@ -55,7 +55,7 @@ def footprint(device: Device, stack_bytes: int, gpu: Gpu | None = None) -> Footp
     if gpu is None:
         gpu = next((known for known in device.gpus if known.multiprocessors is not None), None)
     count = gpu.multiprocessors if gpu is not None else None
-    per_sm = stack_bytes * device.max_threads_per_sm
+    per_sm = max(stack_bytes, INITIAL_STACK_BYTES) * device.max_threads_per_sm
     return Footprint(
         stack_bytes=stack_bytes,
         bytes_per_sm=per_sm,

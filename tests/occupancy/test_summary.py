@@ -106,6 +106,8 @@ def test_an_assumed_barrier_count_is_no_limiter():
 def test_local_memory():
     found = summarise(Usage(registers=64, stack_bytes=4312), "sm_90")
     assert found.local_memory.total_bytes == 4312 * 2048 * 132
+    least = summarise(Usage(registers=64, stack_bytes=100), "sm_90")
+    assert least.local_memory.total_bytes == 1024 * 2048 * 132
     deep = summarise(Usage(registers=64, stack_bytes=8, cumulative_stack_bytes=4312), "H200")
     assert (deep.local_memory.stack_bytes, deep.local_memory.gpu) == (4312, "H200")
     assert summarise(Usage(registers=64, stack_bytes=0), "sm_90").local_memory is None
