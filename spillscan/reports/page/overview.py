@@ -135,7 +135,7 @@ def changes(report: Report, index: Index) -> dict[str, Any]:
             for each in sorted(totals(base, listed), key=lambda each: rank(each.name))
         ],
         "unsettled": len(report.unsettled),
-        "equal": len(report.build.kernels) - paired,
+        "equal": len(report.build.named.kernels) - paired,
     }
 
 

@@ -53,6 +53,8 @@ def test_other_code_of_equal_values_is_a_third_state() -> None:
     ]
     assert "different code in 1 of those with the same figures (--with code)" in lines(new, other)
     assert not comparison(new, new).recoded
+    nameless = replace(first, key=replace(first.key, symbol=""))
+    assert "same figures in 0 kernels" in lines(Build(kernels=(nameless,)), Build(kernels=(nameless,)))
 
 
 def test_both_toolkits_head_the_comparison_and_moved_kernels_are_one_group() -> None:
