@@ -93,7 +93,7 @@ _TEXTS = {
     "shared_bytes": ("shared", "static shared memory, bytes per block, without the driver's reserve"),
     "constant_bytes": (
         "cmem",
-        "constant banks and their bytes; unknown if the tool prints no banks (sm_90 and later)",
+        "constant memory, bytes per bank; unknown if the tool prints no banks (sm_90 and later)",
     ),
     "barriers": ("barriers", "named barriers per block"),
     "textures": ("textures", "texture references, or indirect textures"),
