@@ -505,7 +505,7 @@ def test_a_page_is_grouped_as_it_was_asked_for(site: Site, browse: Open) -> None
     assert tab.texts(".family summary b") == ["second", "first"]
     assert tab.text(".totals dd") == "+384 B", "what is new counts, as in text"
     total = next(line for line in rendered("text", pages.flags()).splitlines() if line.startswith("total"))
-    assert re.search(r"8↑ +spill stores +128 → 512 B \(\+384\)", total)
+    assert re.search(r"8↑ +spill stores +128 → 512 B \(\+384[;)]", total)
     tab.page.get_by_label("Show").select_option("family")
     until(tab.page, "location.hash.endsWith('by=family')")
     assert tab.texts(".family summary b") == [f"{space}::attention" for space in ("second", "first")]
