@@ -263,12 +263,12 @@ class _Past:
         Deletes states whose records belong to kernels of other keys.
         """
         gone = set[tuple[Key, int]]()
-        labels, names = ({pair[at] for pair in unjoined} for at in (0, 1))
-        for label, name, kernels in self._dataset.kernels_of(labels, names) if unjoined else ():
+        labels = {label for label, _ in unjoined}
+        for label, name, kernels in self._dataset.kernels_of(labels, unjoined) if unjoined else ():
             copies: dict[Key, list[lookup.Copy]] = defaultdict(list)
             for kernel in kernels:
                 copies[Key.of(kernel)].append(lookup.copy_of(kernel))
-            for key, at in unjoined.get((label, name), ()):
+            for key, at in unjoined[label, name]:
                 if key in copies:
                     self.states[key][at] = self._state(*self.states[key][at][:2], copies[key])
                 else:

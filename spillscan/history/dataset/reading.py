@@ -311,14 +311,19 @@ class Dataset:
         return ((uri, kernel_of(text)) for uri, text in sql.stream(self.connection, question))
 
     def kernels_of(
-        self, labels: Collection[str], names: Collection[str] | None = None
+        self, labels: Collection[str], wanted: Collection[tuple[str, str]] | None = None
     ) -> Iterator[tuple[str, str, list[Kernel]]]:
-        """Joined kernels of the builds ``labels`` by label and canonical name, all or those of ``names``."""
-        rows = sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in names or ()])
-        wanted, tables = ("", {}) if names is None else sql.among(rows)
+        """Joined kernels of the builds ``labels`` by label and canonical name, all or the ``wanted`` ones."""
+        clause, tables = "", dict[str, sql.Rows]()
+        if wanted is not None:
+            clause, tables = sql.among(sql.Rows({"label": "VARCHAR", "canonical": "VARCHAR"}, list(wanted)))
+            named, many = sql.among(
+                sql.Rows({"canonical": "VARCHAR"}, [(name,) for name in {name for _, name in wanted}])
+            )
+            clause += "" if many else named  # statistics of files rule out most of them
         question = (
             "SELECT label, canonical, uri, kernel FROM kernels JOIN (SELECT label, unit_id, uri FROM units)"
-            f" USING (label, unit_id){wanted} ORDER BY label, canonical, uri, position"
+            f" USING (label, unit_id){clause} ORDER BY label, canonical, uri, position"
         )
         for (label, canonical), some in groupby(self.stream(question, (), labels, tables), key=itemgetter(0, 1)):
             yield label, canonical, join((uri, kernel_of(text)) for _, _, uri, text in some)[0]

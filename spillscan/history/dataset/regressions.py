@@ -151,10 +151,9 @@ def rows(changes: Iterable[Occurrence], names: Names) -> list[Row]:
 def reasons(dataset: Dataset, builds: Sequence[KeptBuild], changes: Sequence[Row]) -> dict[int, str]:
     """Causes of changed values, by index of the row, as ``diff --why`` finds them in the records; absent if unknown."""
     asked = {at: row.worst for at, row in enumerate(changes) if row.worst.state == "changed"}
-    names = sorted({each.series.canonical for each in asked.values()})
-    labels = sorted({builds[at].label for each in asked.values() for at in (each.last, each.first)})
+    wanted = {(builds[at].label, each.series.canonical) for each in asked.values() for at in (each.last, each.first)}
     recorded: dict[tuple[str, str, str | None], Kernel] = {}
-    for label, name, kernels in dataset.kernels_of(labels, names) if asked else ():
+    for label, name, kernels in dataset.kernels_of({label for label, _ in wanted}, wanted) if asked else ():
         for kernel in kernels:
             recorded.setdefault((label, name, kernel.key.arch), kernel)
     evidence = {}
