@@ -27,7 +27,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     most, bounds = terms.limit(MAX_BYTES), kernel.spill_bounds
     if most is None or (bounds is not None and not sum(bounds[0]) <= most < sum(bounds[1])):
         return ""
-    return because(kernel, _doubt(kernel) or "no input reports its spills")
+    return because(kernel, _doubt(kernel) or "no input reports the spills")
 
 
 def _measure(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
