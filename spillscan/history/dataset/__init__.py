@@ -6,9 +6,10 @@ opens a dataset for queries. ``load_build`` reads one build back. All need the p
 
 ``schema`` defines every column; ``store`` reads and writes whole objects. ``writing`` appends parts under names derived
 from the batch, then a commit record (``records``) with their checksums. ``merge`` joins the commits of an audit.
-``reading`` is the view of valid data: intact commits that no other replaces, each unit once. ``sql`` lets DuckDB read
-the files that records name, and locks it. ``history`` follows kernels over builds, with ``links`` for renames and
-``lookup`` for names; ``regressions`` lists their changes.
+``reading`` is the view of valid data: intact commits that no other replaces, each unit once. ``joining`` joins the
+records of one kernel in several units, as `scan` does. ``sql`` lets DuckDB read the files that records name, and locks
+it. ``history`` follows kernels over builds, with ``links`` for renames and ``lookup`` for names; ``regressions`` lists
+their changes.
 """
 
 from __future__ import annotations
