@@ -250,7 +250,7 @@ def again(arguments: argparse.Namespace, inputs: Sequence[str]) -> str:
         given = getattr(arguments, "settings" if name == "set" else name, None) or ()
         words += [word for each in given for word in (f"--{name}", each)]
     for option, value in (("-o", arguments.baseline), ("--config", arguments.config)):
-        words += [option, value] if value is not None else []
+        words += [option, value] if value is not None and (option, value) != ("-o", "none") else []
     return shlex.join(words)
 
 
