@@ -33,7 +33,7 @@ class Occurrence(NamedTuple):
     state: str
     """``changed``, or the state of an :class:`~spillscan.history.dataset.history.Event`."""
     steps: tuple[Step, ...]
-    """Metrics that changed, the most important first."""
+    """Metrics that changed, the most important first; of a regression, one that got worse comes first."""
     last: int
     """Index of the build before."""
     first: int
@@ -125,7 +125,10 @@ def _with_rules(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurre
         broken_here = sorted(broken[at], key=lambda pair: _SEVERITIES.index(pair[0])) if at in broken else []
         spills = each.state == "new" and each.series.kernel_at(each.first).usage.spill_bytes
         if broken_here and (each.steps or spills):
-            yield each._replace(rules=tuple(rule for _, rule in broken_here), severity=broken_here[0][0])
+            worse = [step for step in each.steps if step.worsening > 0][:1]
+            steps = (*worse, *(step for step in each.steps if step not in worse))
+            rules = tuple(rule for _, rule in broken_here)
+            yield each._replace(steps=steps, rules=rules, severity=broken_here[0][0])
         else:
             yield each
 

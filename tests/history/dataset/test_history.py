@@ -18,7 +18,7 @@ from spillscan.occupancy.launches import LaunchMap, parse_launch
 from spillscan.output.errors import InputError
 from tests.conftest import FIXTURES, sized
 from tests.history.dataset import planted
-from tests.history.dataset.support import command
+from tests.history.dataset.support import append, command
 from tests.reporting import payload_of
 from tests.transcripts import replayed
 
@@ -225,6 +225,15 @@ def test_registers_for_spills_are_one_row_of_json(nights: Path) -> None:
     assert [each["state"] for each in found["others"]] == ["gone"]
     assert [each["build"] for each in found["builds"]] == [f"b{at:02}" for at in reversed(range(12))]
     assert found["builds"][0]["spill_bytes"] == 1048
+
+
+def test_a_regression_names_what_got_worse_first(tmp_path: Path) -> None:
+    for at, name in enumerate(("base", "head")):
+        append(tmp_path, f"b{at}", FIXTURES / "effects" / f"{name}.log", time=f"2026-01-0{at + 1}")
+    found = json.loads(command("history", "--dataset", tmp_path, "-f", "json").out)["regressions"]
+    steps = {row["name"].partition("(")[0]: row["change"] for row in found}
+    assert steps["relax"][0] == ["shared_bytes", 0, 19456]
+    assert [metric for metric, *_ in steps["pick"]] == ["stack_bytes", "registers"]
 
 
 def test_the_page_holds_the_tables(nights: Path, tmp_path: Path) -> None:
