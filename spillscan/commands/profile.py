@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="CSV of ncu (raw page with --set full, or details page): file, folder, glob, or - for standard input",
     )
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="the profiled build")
+    parser.add_argument("inputs", nargs="*", default=[], metavar="INPUT", help="the profiled build")
     _options.flag(parser, "--launches", "print the block sizes as a policy file instead")
     _options.add_selection(parser)
     _options.add_formats(parser)

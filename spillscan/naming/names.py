@@ -39,7 +39,7 @@ _SIGNS = ("__", "_INTERNAL_", "CUB_", "THRUST_", "_V_", "anonymous", "<unnamed>"
 """Texts one of which occurs in each name with volatile parts; they are found faster than the parts."""
 _QUALIFIER = re.compile(r"(?<![\w>])(?:[A-Za-z_]\w*::)+(?=[A-Za-z_])")
 _SUFFIX = re.compile(r"\b(\d+)(?:u|l|ul|ll|ull|U|L|UL)\b")
-_LAMBDA = re.compile(r"::(?:'lambda(\d*)'\([^()]*\)|\{lambda\([^()]*\)#(\d+)\})")
+_LAMBDA = re.compile(r"::(?:'lambda(\d*)'\([^()]*\)|\{lambda\([^()]*\)#(\d+)\}|\[lambda\([^()]*\) \(instance (\d+)\)])")
 _FLAGS = {"(bool)1": "true", "(bool)0": "false"}
 _TYPE = re.compile("lambda|<|::")
 _POLICIES = frozenset(("ParallelFor", "ParallelReduce", "ParallelScan"))
@@ -136,7 +136,7 @@ def _of_type(text: str) -> Display:
                 continue
             number = _LAMBDA.match(text, at)
             assert number is not None
-            index = int(number[2]) if number[2] else int(number[1] or -1) + 2
+            index = int(number[2] or number[3] or int(number[1] or -1) + 2)
             return Display(host.base, f"lambda{'' if index == 1 else index}")
         function = Function(text)
         arguments = function.arguments

@@ -31,6 +31,7 @@ ROWS = {
     ),
     "void (anonymous namespace)::hidden<int>(int)": ("hidden<int>", "hidden<int>"),
     "_Z5applyIZ4hostvEUlfE0_EvT_Pf": ("host::lambda2", "host::lambda2"),
+    "void each<main::[lambda(float) (instance 2)]>(float *, int, T1)": ("main::lambda2", "main::lambda2"),
     f"void Kokkos::Impl::launch<{DRIVER}>({DRIVER})": ("ns::Functor<double>", "ns::Functor<double>"),
     f"void amrex::launch_global<256, {INNER}>({INNER})": ("advance::lambda", "advance::lambda"),
     "void cutlass::Kernel2<c::Gemm<128>>(c::Gemm<128>::Params)": ("c::Gemm<128>", "c::Gemm<128>"),

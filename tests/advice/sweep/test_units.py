@@ -78,7 +78,12 @@ def _call(folder: Path, name: str, kernel: str) -> Call:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("gone.ptx", "no such file"), ("g++ -c k.cc", "does not call nvcc"), ("clang -x cuda k.cu", "does not call nvcc")],
+    [
+        ("gone.ptx", "no such file"),
+        (__file__, "neither PTX"),
+        ("g++ -c k.cc", "does not call nvcc"),
+        ("clang -x cuda k.cu", "does not call nvcc"),
+    ],
 )
 def test_refused(text: str, why: str) -> None:
     with pytest.raises(SpillscanError, match=why):
