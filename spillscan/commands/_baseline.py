@@ -168,7 +168,7 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} has [{missing[0].rule}] of {_named(missing)}; the build lacks metrics to check it"
+            message = f"{self.path} lists [{missing[0].rule}] of {_named(missing)}; the build lacks metrics to check it"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 

@@ -66,7 +66,7 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
         yield f"machine code [{OTHER.id}] (`spillscan diff --with code BASE HEAD` compares it)"
     limited = (each for terms, some in groups if terms.limit(*STACK.limits) is not None for each in some)
     if unread := [kernel for kernel in limited if kernel.sass is None]:
-        yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary too)"
+        yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary, too)"
     yield from unknown_values(build)
 
 
@@ -79,7 +79,7 @@ def unknown_values(build: Build) -> Iterator[str]:
     spilling = [each for each in build.kernels if sum(each.spills or ()) and each.key.unit not in stale]
     unplaced = [kernel for kernel in spilling if kernel.sass is None or not kernel.sass.local.lines]
     if unplaced:
-        also = ", pass the binary too" if any(kernel.sass is None for kernel in unplaced) else ""
+        also = " and pass the binary" if any(kernel.sass is None for kernel in unplaced) else ""
         noun = "function" if any(each.role == "function" for each in unplaced) else "kernel"
         yield f"source lines of {count(len(unplaced), f'spilling {noun}')} (compile with -lineinfo{also})"
 

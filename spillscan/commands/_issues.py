@@ -57,8 +57,8 @@ def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fal
     from spillscan.judging.rule_docs import explanations
 
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
-    fix = known.fix.rstrip(".") if known else "update spillscan: this release does not know the gap"
-    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix[0].lower() + fix[1:])
+    fix = known.fix if known else "update spillscan: this release does not know the gap"
+    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
 
 
 def _families(kernels: Sequence[Kernel]) -> str:

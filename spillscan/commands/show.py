@@ -114,7 +114,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     if stats.live_peak:
         place = spillmap.where(stats.live_peak.source)
         yield (
-            f"  {stats.live_peak.registers} registers live at {stats.live_peak.address:#x}"
+            f"  peak: {stats.live_peak.registers} registers live at {stats.live_peak.address:#x}"
             f" (line {stats.live_peak.line} of the disassembly{', ' + place if place else ''})"
         )
     if pressure is not None:
@@ -154,7 +154,7 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     place = spillmap.where(peak.source)
     least = "at least " if peak.at_least else ""
     where = f"{peak.address:#x}{', ' + place if place else ''}"
-    yield f"  {least}{peak.registers} registers live at {where}{limit and '; ' + limit}"
+    yield f"  peak: {least}{peak.registers} registers live at {where}{limit and '; ' + limit}"
     width = max(min(style_of(None).width - 16, _CURVE), 8)
     yield f"    by address  {spark(pressure.live.counts, width)}"
     for number, (line, most) in enumerate(pressure.lines[: spillmap.TOP]):
@@ -162,8 +162,8 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     for number, each in enumerate(pressure.ranges[:_SHOWN]):
         begin, end = (at * INSTRUCTION for at in (each.begin, each.end))
         source = spillmap.where(each.source)
-        words = f"{len(each.registers):>4}  {each} from {begin:#06x} to {end:#06x}{', ' + source if source else ''}"
-        yield f"    {'live' if not number else '':8}  {words}"
+        words = f"{each} live from {begin:#06x} to {end:#06x}{', written at ' + source if source else ''}"
+        yield f"    {'at peak' if not number else '':8}  {words}"
 
 
 _AROUND = 2

@@ -1,6 +1,7 @@
 """Compile kernels at several register limits or launch bounds, and compare registers, spills and occupancy.
 
-A setting that the generated PTX lacks is not tried. Needs ptxas, from a CUDA toolkit or pip install 'spillscan[sweep]'.
+Launch bounds that cannot be set in the PTX are not tried. Needs ptxas, from a CUDA toolkit or
+pip install 'spillscan[sweep]'.
 """
 
 from __future__ import annotations

@@ -208,11 +208,11 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """``src/gemm.cu:50 (inlined: softmax.h:118)``, ``src/gemm.cu:50 (definition found by name)``."""
+        """``src/gemm.cu:50 (inlined: softmax.h:118)``, ``src/gemm.cu:50 (kernel definition, found by name)``."""
         return f"{self}{f' (inlined: {self.inner})' if self.inner else BY_NAME if self.by_name else ''}"
 
 
-BY_NAME = " (definition found by name)"
+BY_NAME = " (kernel definition, found by name)"
 
 
 def place_of(finding: Finding, tree: Tree) -> Place:

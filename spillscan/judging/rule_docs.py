@@ -31,8 +31,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     @property
     def fix(self) -> str:
-        """Text of ``What to do``."""
-        return self.parts["What to do"]
+        """Text of ``What to do`` as a hint, without a capital letter and a full stop."""
+        text = self.parts["What to do"]
+        return text[0].lower() + text[1:].rstrip(".")
 
 
 def address(document: str, name: str) -> str:

@@ -87,7 +87,7 @@ def incomplete_lines(report: Report, style: Style) -> Iterator[str]:
         known = fixes.pop(each.code, None)  # absent if a newer release wrote the snapshot
         line = f"{each.place}incomplete: {each.text} [{each.code}]"
         yield from wrapped([line], style, color=YELLOW) if style.width <= 80 else [paint(line, YELLOW, style)]
-        yield from block([("fix", known.fix.rstrip("."))] if known else (), style)
+        yield from block([("fix", known.fix)] if known else (), style)
     yield from wrapped([f"accepted gap: {line}" for line in gap_lines(report.accepted, report.names)], style, color=DIM)
 
 

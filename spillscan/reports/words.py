@@ -25,7 +25,7 @@ MOST_FAMILIES = 6
 """Families named for kernels with the same gap."""
 MOST_ARCHES = 16
 """Archs listed; real builds have about a dozen."""
-PLACED_BY_NAME = " (definition found by name)"
+PLACED_BY_NAME = " (kernel definition, found by name)"
 """Mark of a place that was found by the kernel's name in its source."""
 UNCOUNTED = "no recorded compiler calls: a missing report would go unnoticed (`spillscan run` records them)"
 """Note for a build without units."""

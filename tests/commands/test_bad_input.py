@@ -67,7 +67,7 @@ def test_only_a_failed_build_names_the_help_page() -> None:
     result = run("check", "-", stdin=log)
     assert_one_clear_line(result)
     assert b"`spillscan explain build-failed` explains it" in result.stderr
-    assert b"Fix the build first" in run("explain", "build-failed").stdout
+    assert b"Correct the error, and build again" in run("explain", "build-failed").stdout
 
 
 def test_a_kernel_after_its_input() -> None:

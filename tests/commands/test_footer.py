@@ -107,12 +107,12 @@ def read(line: int = 0) -> SassStats:
         ([kernel()], ("*=64",), []),
         ([kernel(role="function")], (), []),
         ([kernel(final=False)], ("*=64",), ["final registers of 1 kernel (known after the device link)"]),
-        ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo, pass the binary"]),
+        ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo and pass the binary"]),
         ([kernel(spills=8, sass=read())], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo)"]),
         (
             [kernel(spills=8, sass=read(), final=True), kernel(spills=8)],
             ("*=64",),
-            ["source lines of 2 spilling kernels (compile with -lineinfo, pass the binary"],
+            ["source lines of 2 spilling kernels (compile with -lineinfo and pass the binary"],
         ),
         ([kernel(spills=8, sass=read(line=7))], ("*=64",), []),
         ([kernel(spills=8, unit="stale.o")], ("*=64",), []),
@@ -143,7 +143,7 @@ def test_machine_code_is_not_checked(level: str, said: int) -> None:
 def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:
     limited = Policy((from_options({"max_stack_bytes": "64"}, (), ("*=64",)),))
     (line,) = not_checked(Build(kernels=(kernel(),)), limited)
-    assert line == "dynamic stack (alloca) of 1 kernel (no log reports it; pass the binary too)"
+    assert line == "dynamic stack (alloca) of 1 kernel (no log reports it; pass the binary, too)"
 
 
 @pytest.mark.parametrize("kind", sized(["FIFO", "folder"], ["FIFO", "socket", "device", "folder"]))

@@ -46,9 +46,7 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
     for each in folders[: folders.index(root) + 1]:
         path = os.path.relpath(each / NAME)
         if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
-            raise UsageError(
-                f"{other} is ignored", f"{'merge it into' if os.path.lexists(path) else 'rename it to'} {NAME}"
-            )
+            raise UsageError(f"{other} is ignored", f"move its contents into {NAME}")
         if os.path.lexists(path):
             return path
     return None
@@ -156,7 +154,7 @@ def _rules() -> Collection[str]:
 
 def _check_known(node: Node, what: str, name: object, known: Collection[str]) -> None:
     if name not in known:
-        raise node.error(f"unknown {what} {described(name)}", nearest(str(name), known))
+        raise node.error(f"unknown {what} {described(name)}", nearest(str(name), known) or "see `spillscan explain`")
 
 
 def _check(node: Node, check: Callable[[str], object], value: str) -> None:
@@ -222,6 +220,8 @@ def _level_of(text: str) -> tuple[str, str]:
 def _accepted(text: str) -> Node:
     """``CODE`` or ``CODE=GLOB`` of --accept; a code that is both a gap and a rule means the gap."""
     code, _, pattern = text.partition("=")
-    kind = "gap" if code in gaps() or code not in _rules() else "rule"
+    if code not in gaps():
+        _check_known(Node(code, "--accept"), "rule or gap", code, [*_rules(), *gaps()])
+    kind = "gap" if code in gaps() else "rule"
     fields = {kind: code, "kernel": pattern or "*", "reason": f"--accept {text}"}
     return Node({name: Node(value, "--accept") for name, value in fields.items()}, "--accept")

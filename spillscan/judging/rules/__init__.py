@@ -180,7 +180,7 @@ def unlinked(kernel: Kernel, what: str) -> str:
     """Why a value of a kernel (``what``: ``stack``) is not final before the link; empty if it is linked."""
     if kernel.final is not False:
         return ""
-    return f"relocatable code: {what} not final; pass the link's log too (nvcc -Xnvlink -v)"
+    return f"relocatable code: {what} not final before the link"
 
 
 def because(kernel: Kernel, otherwise: str) -> str:

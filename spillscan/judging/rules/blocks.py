@@ -21,7 +21,6 @@ TRADED = Rule("blocks-traded", "warning", needs=_NEEDS)
 
 _SMALLEST = Launch(threads_per_block=WARP_THREADS, source="given")
 """Smallest block: a kernel that cannot launch with it cannot launch with any."""
-_SET_LAUNCH = "set `launch: {threads_per_block: …}` in the policy, or pass --launch"
 
 
 def _too_few(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
@@ -87,7 +86,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
         summary.at_most and summary.occupancy is not None and summary.occupancy.resident_blocks >= least
         for _, summary in _summaries(kernel, terms)
     )
-    return "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'" if may_be_fewer else ""
+    return "dynamic shared memory unknown" if may_be_fewer else ""
 
 
 def _missing(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -110,7 +109,7 @@ def _open_end(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if terms.launch is None:
-        return f"min_blocks_per_sm needs the block size; {_SET_LAUNCH}"
+        return "min_blocks_per_sm needs the block size"
     if unfinished := unlinked(kernel, "registers"):
         return unfinished
     if kernel.confidence == "ambiguous" and kernel.reasons:

@@ -18,7 +18,7 @@ SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes
 GROWTH = Rule("code-growth", "error", needs=("code",), limits=(MAX_GROWTH,), recorded_as="code-size")
 OTHER = Rule("other-code", "note", needs=("code",))
 REMOVED = Rule("kernel-removed", "note")
-_SILENT = "no input contains machine code; pass the binary"
+_SILENT = "no input contains machine code"
 
 
 def _sizes(change: Change) -> tuple[int | None, int | None]:

@@ -34,7 +34,7 @@ def _stack_unknown(kernel: Kernel, terms: Terms) -> str:
         return because(kernel, "no input reports the stack")
     adds = kernel.usage.cumulative_stack_bytes is not None or kernel.usage.barriers is not None
     if kernel.cumulative_spills is not None and not adds:
-        return "stack excludes callees: this ptxas release does not include them"
+        return "this ptxas release reports the stack without callees"
     return "" if kernel.role == "function" else unlinked(kernel, "stack")
 
 
@@ -79,9 +79,9 @@ def _shared_unknown(kernel: Kernel, terms: Terms) -> str:
     if unfinished := unlinked(kernel, "shared memory"):
         return unfinished
     if static_shared(kernel) is None:
-        return because(kernel, "the log does not report shared memory")
+        return because(kernel, "no input reports shared memory")
     if _dynamic(kernel, terms) is None:
-        return "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
+        return "dynamic shared memory unknown"
     return ""
 
 

@@ -95,10 +95,10 @@ class Notes:
                 mine = _of_each_kernel(section) if alone else []
                 for note, line in section.notes:
                     if not mine or note.advisory.kind != LOST_SETTING:
-                        self._unattached(note, line, "names no kernel")
+                        self._unattached(note, line, "the message names no kernel")
                 section.notes = mine
         for note, line in self._nameless:
-            self._unattached(note, line, "names no kernel")
+            self._unattached(note, line, "the message names no kernel")
 
     def _without_record(
         self, symbol: str, notes: list[Placed], reported: set[Spills]

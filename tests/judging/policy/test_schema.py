@@ -69,7 +69,7 @@ MISTAKES = [
     ("accept:\n- {rule: spill}\n", "2: accept: needs `reason`"),
     ("accept:\n- {rule: spil, reason: r}\n", "2: unknown rule 'spil'; did you mean spill?"),
     ("accept:\n- {gap: unknown-spill, reason: r}\n", "2: unknown gap 'unknown-spill'; did you mean unknown-spills?"),
-    ("accept:\n- {gap: interleaved, reason: r}\n", "2: unknown gap 'interleaved'"),
+    ("accept:\n- {gap: interleaved, reason: r}\n", "2: unknown gap 'interleaved'; see `spillscan explain`"),
     ("accept: {gap: unreadable}\n", "1: accept: expected a list, got a mapping"),
     ("accept:\n- {reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
@@ -108,7 +108,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"severities": ["spill"]}, "--severity: 'spill' has no level; write RULE=LEVEL"),
     ({"severities": ["spil=off"]}, "--severity: unknown rule 'spil'; did you mean spill?"),
     ({"severities": ["spill=none"]}, "--severity: unknown severity 'none'; did you mean note?"),
-    ({"accepted": ["truncatd"]}, "--accept: unknown gap 'truncatd'; did you mean truncated?"),
+    ({"accepted": ["truncatd"]}, "--accept: unknown rule or gap 'truncatd'; did you mean truncated?"),
     ({"renamed": ["*=two"]}, "--rename: '*' and 'two' must be two names with the same number of stars"),
     ({"renamed": ["alpha"]}, "--rename: 'alpha' and '' must be two names"),
 ]
@@ -136,10 +136,10 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             load(Layer(), config=name, search=True)
         assert str(error.value) == said
     (tmp_path / "spillscan.yml").write_text("")
-    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; rename it to spillscan\.yaml"):
+    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
         load(Layer(), config=None, search=True)
     (tmp_path / "spillscan.yaml").touch()
-    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; merge it into spillscan\.yaml"):
+    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
         load(Layer(), config=None, search=True)
 
 
