@@ -107,7 +107,7 @@ def read(line: int = 0) -> SassStats:
         ([kernel()], ("*=64",), []),
         ([kernel(role="function")], (), []),
         ([kernel(final=False)], ("*=64",), ["final registers of 1 kernel (known after the device link)"]),
-        ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo and pass the binary"]),
+        ([kernel(spills=8)], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo and pass the"]),
         ([kernel(spills=8, sass=read())], ("*=64",), ["source lines of 1 spilling kernel (compile with -lineinfo)"]),
         (
             [kernel(spills=8, sass=read(), final=True), kernel(spills=8)],

@@ -18,7 +18,6 @@ from spillscan.output.nouns import count
 from spillscan.reading import pipeline
 
 NO_PTXAS = "put a toolkit's bin on the PATH, set CUDA_HOME, or pip install 'spillscan[sweep]'"
-_INPUTS = "pass a PTX file, a CUDA source, or a quoted nvcc command"
 
 
 class Unit(NamedTuple):
@@ -54,10 +53,9 @@ def units(text: str, globs: Sequence[str], archs: Sequence[str] = ()) -> list[Un
         return _recorded(text, globs)
     if " " in text and not os.path.exists(text):
         return [_of_words(shlex.split(text))]
-    if not os.path.isfile(text):
-        raise InputError(f"no such file: {text}", _INPUTS)
-    if not text.endswith((".ptx", ".cu")):
-        raise UsageError(f"{text} is neither PTX (.ptx) nor a CUDA source (.cu)", _INPUTS)
+    if not (exists := os.path.isfile(text)) or not text.endswith((".ptx", ".cu")):
+        what = "neither PTX (.ptx) nor a CUDA source (.cu)" if exists else "no such file"
+        raise InputError(f"{what}: {text}", "pass a PTX file, a CUDA source, or a quoted nvcc command")
     if text.endswith(".ptx"):
         return [Unit(text)]
     targets = [f"-gencode=arch=compute_{arch[3:]},code={arch}" for arch in archs]
