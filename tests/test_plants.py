@@ -95,6 +95,7 @@ class Plant(NamedTuple):
 
 GONE = SOURCE[SOURCE.index("\n__global__ void __launch_bounds__(128)") :]
 FIRST = "template __global__ void scale<40>(float *);"
+UNRECORDED = "unrecorded-kernels::not recorded, so regressions go unnoticed: "
 NOTE = "::notice title=spillscan%3A "
 PLANTS = (
     Plant("nothing", "kernels.cu", "}", "}", 0, "spillscan: no findings in 3 kernels (sm_90), 0 spilling"),
@@ -106,13 +107,13 @@ PLANTS = (
     Plant("renamed kernel", "kernels.cu", "relax", "relax_all", 0,
           NOTE + "stale-kernels::replaced by other kernels: 1 kernel (relax (sm_90)) of spillscan-baseline.jsonl;"),
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
-          NOTE + "unrecorded-kernels::not recorded: 3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
+          NOTE + UNRECORDED + "3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,
           NOTE + "removed-kernels::removed from recompiled translation units: 1 kernel (relax (sm_90))"),
     Plant("failed compilation", "kernels.cu", "keep(values, tile, p)", "oops(values, tile, p)", 2,
           'kernels.cu(2): error: identifier "oops" is undefined', last="Build"),
     Plant("another instance", "kernels.cu", FIRST, FIRST + "\n" + FIRST.replace("40", "50"), 0,
-          NOTE + "unrecorded-kernels::not recorded: 1 kernel (scale<50> (sm_90));"),
+          NOTE + UNRECORDED + "1 kernel (scale<50> (sm_90));"),
 )  # fmt: skip
 """One fact a row. What fails is annotated where the change is; what is only to be known is a note."""
 

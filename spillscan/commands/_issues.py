@@ -53,12 +53,12 @@ def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = Fal
     ]
     more_gaps = len(result.gaps) - max(1, len(alike))
     name = f"{_families(alike)}: " if first.kernel else f"{first.origin}: " if first.origin else ""
-    more = f" (and {count(more_gaps, 'more gap')})" if more_gaps else ""
+    more = f", and {count(more_gaps, 'more gap')}" if more_gaps else ""
     from spillscan.judging.rule_docs import explanations
 
     known = explanations("gaps").get(first.code)  # a snapshot of a newer release may have other kinds
     fix = known.fix if known else "update spillscan: this release does not know the gap"
-    raise UndecidedError(f"{name}{first.message}{more} [{first.code}]", fix)
+    raise UndecidedError(f"{name}{first.message} [{first.code}]{more}", fix)
 
 
 def _families(kernels: Sequence[Kernel]) -> str:

@@ -77,7 +77,8 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
     says("require_archs: sm_86\n")
     status, text = said("size")
     assert status == 2
-    assert f"{path} > a.o: no code for sm_86 (required by the policy); the file has compute_80 sm_80 (1 more)" in text
+    assert f"{path} > a.o: no code for sm_86 (required by the policy); the file has compute_80 sm_80" in text
+    assert " [arch-required], and 1 more gap; compile for that arch" in text
     assert said("size", "--set", "require_archs=sm_80")[0] == 0
     for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):
         says(f"max_file_bytes: {most}\n")

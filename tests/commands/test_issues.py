@@ -56,9 +56,9 @@ def gap(message: str, symbol: str = "", line: int | None = None) -> Gap:
     ("gaps", "said"),
     [
         ([gap("m")], "m [cut]"),
-        ([gap("m", line=3), gap("n")], "a.log:3: m (and 1 more gap) [cut]"),
-        ([gap("m", "k"), gap("n", "l")], "k: m (and 1 more gap) [cut]"),
-        ([gap("m", "k"), gap("m", "l"), gap("m"), gap("n", "l")], "2 kernels (k, l): m (and 2 more gaps) [cut]"),
+        ([gap("m", line=3), gap("n")], "a.log:3: m [cut], and 1 more gap"),
+        ([gap("m", "k"), gap("n", "l")], "k: m [cut], and 1 more gap"),
+        ([gap("m", "k"), gap("m", "l"), gap("m"), gap("n", "l")], "2 kernels (k, l): m [cut], and 2 more gaps"),
     ],
 )
 def test_the_first_gap_is_the_error_and_similar_ones_are_counted(
