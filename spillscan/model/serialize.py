@@ -33,6 +33,7 @@ from spillscan.model.snapshot import (
 )
 from spillscan.model.symbols import demangle, short_name
 from spillscan.model.usage import NUMBERS
+from spillscan.output.nouns import count
 
 T = TypeVar("T")
 
@@ -222,8 +223,8 @@ def build_of(data: bytes) -> Build:
     stats = found.stats or StatsJson()
     if (found.tool_version or found.stats) and (found.issues is None or found.stats is None):
         raise ValueError(f"missing key `{'issues' if found.issues is None else 'stats'}`")
-    if stats.kernels + stats.functions > len(found.kernels):
-        raise ValueError(f"it contains only {len(found.kernels):,} of {stats.kernels + stats.functions:,} kernels")
+    if (counted := stats.kernels + stats.functions) > len(found.kernels):
+        raise ValueError(f"it contains only {len(found.kernels):,} of {count(counted, 'kernel')}")
     return Build(
         kernels=tuple(map(_kernel, found.kernels)),
         issues=tuple(map(_issue, found.issues or ())),

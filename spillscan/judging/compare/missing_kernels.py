@@ -199,5 +199,5 @@ def _counted(kernels: Sequence[Kernel], every: int = 0) -> str:
     more = ", …" if len(symbols) > _NAMED else ""
     names = Names(symbols)
     named = ", ".join(names.of(symbol) for symbol in symbols[:_NAMED])
-    number = f"{len(symbols):,} of {every:,} kernels" if every else count(len(symbols), "kernel")
+    number = f"{len(symbols):,} of {count(every, 'kernel')}" if every else count(len(symbols), "kernel")
     return f"{number} of the older build missing ({named}{more})"
