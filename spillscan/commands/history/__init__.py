@@ -131,9 +131,9 @@ def _regressions(dataset: Dataset, arguments: argparse.Namespace, policy: Any, m
 
 
 def _summary(changes: Sequence[Row], builds: Sequence[KeptBuild], summaries: Sequence[BuildSummary]) -> Iterator[str]:
-    days = " to ".join(each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
-    regressed = count(sum(row.regressed for row in changes), "regression")
-    yield f"{regressed} in {count(len(builds), 'build')} ({days})"
+    ends = (each.label if _dated(each) else f"{each.time:%Y-%m-%d}" for each in (builds[0], builds[-1]))
+    days = " to ".join(dict.fromkeys(ends))
+    yield f"{count(sum(row.regressed for row in changes), 'regression')} in {count(len(builds), 'build')} ({days})"
     events = {"new": "added", "gone": "removed", "renamed": "renamed"}
     numbers = Counter("improved" if row.improved else events.get(row.worst.state, "") for row in changes)
     if counts := [f"{numbers[word]:,} {word}" for word in ("improved", *events.values()) if numbers[word]]:
