@@ -98,6 +98,6 @@ def _marked(build: Build, kept: Build, *, named: bool) -> Build:
     """
     if len(kept.kernels) == len(build.kernels):
         return kept
-    message = f"contains only {len(kept.kernels):,} of the {count(len(build.kernels), 'kernel')} of the build"
+    message = f"the snapshot contains only {len(kept.kernels):,} of {count(len(build.kernels), 'kernel')}"
     hides = None if named else ()  # the archs are shown wherever a build is
     return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 StoredBuilds = Callable[[str, str], Build]
 """Returns a build, given its dataset's path and its label."""
 
-HINT = "compile with nvcc -Xptxas -v (or --resource-usage) and keep its standard error"
+HINT = "pass the standard error of nvcc -Xptxas -v, or a binary; for an ncu profile, use `spillscan profile`"
 
 
 class Watch(Protocol):

@@ -131,6 +131,6 @@ def test_a_selection_is_no_whole_build(tmp_path: Path) -> None:
     assert run("check", whole).returncode == 0
     done = run("check", part)
     assert done.returncode == 2
-    assert b"contains only 2 of the 10 kernels of the build [selected-kernels]" in done.stdout
+    assert b"the snapshot contains only 2 of 10 kernels [selected-kernels]" in done.stdout
     assert run("check", part, "--accept", "selected-kernels").returncode == 0
     assert b"[selected-kernels]" in run("diff", part, log, "--fail-on", "policy").stdout
