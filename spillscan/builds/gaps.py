@@ -44,7 +44,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         if not os.path.exists(output.path):
             message = "was deleted, and no compiler call reported its GPU code" if build.new_in(output) - there else ""
         elif not output.is_unchanged:
-            message = "was changed after the build: build again under `spillscan run`"
+            message = "was changed after the build"
         if message:
             yield _issue("changed-input", f"{path} {message}", path)
     calls = (each.name for each in build.calls if each.status == 0 and each.pieces and not each.headers)

@@ -155,7 +155,7 @@ def _read(each: Source, options: Options, watch: Callable[[int], None] | None, s
                 reading = reading if reading and reading.issues else None
             reading = reading or Reading()
             if before != stream.state():
-                message = f"{each.uri} changed while it was read; wait until the build ends"
+                message = f"{each.uri} changed while it was read"
                 reading.issues.append(_issue("changed-input", message, each.uri))
             if each.expected and reading.is_empty and not has_images(stream):
                 raise InputError(f"no machine code can be read from {each.uri}", "build it again")

@@ -80,7 +80,7 @@ def _instead_of(given: str) -> str:
     folder, _, label = given.rpartition("@")
     if folder and _is_dataset(folder):
         return f"pass a build of the dataset: {folder}/@{label}"
-    return "pass a build log, a binary, a folder, or - for standard input"
+    return "pass an existing file or folder, or - for standard input"
 
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+-]+")
