@@ -15,7 +15,7 @@ from spillscan.judging.places import Tree
 from spillscan.model import Kernel
 from spillscan.model.build import damage
 from spillscan.model.code import SassStats, WarpRole
-from spillscan.model.local import LocalAccess
+from spillscan.model.local import LocalAccess, Traffic
 from spillscan.naming import Names
 from spillscan.output.errors import InputError, nearest
 from spillscan.output.nouns import count
@@ -126,24 +126,32 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
         yield "  no local memory"
         return
     spill, frame = local.spill, "callee-saved registers" if kernel.saves_for_callers else "call frame"
-    yield (
-        f"  spills: {count(spill.stores, 'store')} ({count(spill.store_bytes, 'byte')}), {count(spill.loads, 'load')}"
-        f" ({count(spill.load_bytes, 'byte')}); "
-        f"classified by {_EVIDENCE.get(local.evidence, local.evidence)}"
-    )
+    yield f"  spills: {_traffic(spill)}; classified by {_EVIDENCE.get(local.evidence, local.evidence)}"
     for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "unknown")):
         other = local.of(kind)  # type: ignore[arg-type]
         if other.accesses:
-            stored = f"{count(other.stores, 'store')} ({count(other.store_bytes, 'byte')})"
-            yield f"  {name}: {stored}, {count(other.loads, 'load')} ({count(other.load_bytes, 'byte')})"
-    for number, culprit in enumerate(spillmap.culprits(local)[: spillmap.TOP]):
+            yield f"  {name}: {_traffic(other)}"
+    culprits = spillmap.culprits(local)
+    for number, culprit in enumerate(culprits[:most]):
         yield f"  {'by cost' if not number else '':9}  {spillmap.share_text(culprit.share):>5}  {culprit}"
+    yield from _more(culprits, most, "line")
     slots = spillmap.slots(local)
     width = max((len(slot.name) for slot in slots[:most]), default=0)
     for slot in slots[:most]:
         yield f"    {slot.name:{width}}  {slot.kind:7}  stored {_places(slot.stores)}  read {_places(slot.loads)}"
-    if most is not None and len(slots) > most:
-        yield f"    … {count(len(slots) - most, 'more slot')}"
+    yield from _more(slots, most, "slot")
+
+
+def _traffic(part: Traffic) -> str:
+    """``76 stores (304 bytes), 54 loads (216 bytes)``."""
+    loads = f"{count(part.loads, 'load')} ({count(part.load_bytes, 'byte')})"
+    return f"{count(part.stores, 'store')} ({count(part.store_bytes, 'byte')}), {loads}"
+
+
+def _more(rows: Sequence[object], most: int | None, noun: str) -> Iterator[str]:
+    """Number of the rows that are not shown."""
+    if most is not None and len(rows) > most:
+        yield f"    … {count(len(rows) - most, f'more {noun}')}"
 
 
 def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
@@ -151,9 +159,8 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
     peak."""
     peak = pressure.peak
     limit = spillmap.registers_of(kernel.usage.registers, kernel.sass) if kernel.sass else ""
-    place = spillmap.where(peak.source)
     least = "at least " if peak.at_least else ""
-    where = f"{peak.address:#x}{', ' + place if place else ''}"
+    where = ", ".join(filter(None, (f"{peak.address:#x}", spillmap.where(peak.source))))
     yield f"  peak: {least}{peak.registers} registers live at {where}{limit and '; ' + limit}"
     width = max(min(style_of(None).width - 16, _CURVE), 8)
     yield f"    by address  {spark(pressure.live.counts, width)}"
@@ -164,6 +171,7 @@ def _pressure(pressure: Pressure, kernel: Kernel) -> Iterator[str]:
         source = spillmap.where(each.source)
         words = f"{each} live from {begin:#06x} to {end:#06x}{', written at ' + source if source else ''}"
         yield f"    {'at peak' if not number else '':8}  {words}"
+    yield from _more(pressure.ranges, _SHOWN, "live range")
 
 
 _AROUND = 2
@@ -226,7 +234,5 @@ def _role(role: WarpRole) -> str:
 def _places(accesses: tuple[LocalAccess, ...]) -> str:
     if not accesses:
         return "never"
-    shown = " ".join(
-        f"{access.address:#06x}" + (f"/{access.depth}" if access.depth else "") for access in accesses[:_SHOWN]
-    )
-    return shown + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")
+    shown = [f"{each.address:#06x}" + (f"/{each.depth}" if each.depth else "") for each in accesses[:_SHOWN]]
+    return " ".join(shown) + (f" +{len(accesses) - _SHOWN}" if len(accesses) > _SHOWN else "")

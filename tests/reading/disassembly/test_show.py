@@ -32,7 +32,9 @@ def test_an_arch_and_a_part_of_the_name(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_few_slots(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "more slots" in shown(capsys, "*", str(FIXTURES / "nvdisasm-gi-sm_80-13.5.sass"), "--top", "1")
+    cut = shown(capsys, "*", str(FIXTURES / "nvdisasm-gi-sm_80-13.5.sass"), "--top", "1")
+    assert "more slots" in cut
+    assert "… 4 more lines" in cut
 
 
 @pytest.mark.parametrize("words", [["nothing_of_this_name", "DUMP"], ["*", "missing.sass"]])
