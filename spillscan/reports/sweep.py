@@ -62,7 +62,7 @@ _COLUMNS: tuple[Column[Point], ...] = (
     Column("spill st/ld", None, _spills),
     Column(None, "spill_store_bytes", lambda each: _part(each, 0)),
     Column(None, "spill_load_bytes", lambda each: _part(each, 1)),
-    Column("in loops", "loop_spill_bytes", lambda each: each.loop_spill_bytes),
+    Column("in loops, B", "loop_spill_bytes", lambda each: each.loop_spill_bytes),
     Column("stack", "stack_bytes", lambda each: each.kernel.usage.stack_bytes if each.kernel else None, spare=2),
     Column(None, "code_bytes", lambda each: each.code_bytes),
     Column("blocks/SM", "blocks_per_sm", lambda each: each.blocks),

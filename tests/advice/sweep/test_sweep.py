@@ -37,7 +37,7 @@ def test_every_form(tmp_path: Path) -> None:
     forms = [word for form in ("csv", "json", "markdown", "html") for word in ("-f", f"{form}:{tmp_path / form}")]
     status, said, errors = run("sweep", *WORDS, "-f", "text", *forms)
     assert (status, errors) == (0, "")
-    assert "* 64       64  1,224/1,224     2,092    560          4     32  50%  registers" in said
+    assert "* 64       64  1,224/1,224        2,092    560          4     32  50%  registers" in said
     assert ": 256 threads, 1,024 B dynamic shared memory\n" in said
     rows = list(csv.DictReader(io.StringIO((tmp_path / "csv").read_text())))
     points = [each for curve in json.loads((tmp_path / "json").read_text())["curves"] for each in curve["points"]]
