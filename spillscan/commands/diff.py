@@ -1,4 +1,4 @@
-"""Compare two builds: added, removed and changed kernels, with a severity for each change.
+"""Compare two builds: added, removed and changed kernels, and the findings with their severity.
 
 --why ranks the causes. --by arch prints one row per kernel and one column per arch instead, for one or more builds.
 """
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lowest severity that fails (default: never); policy: the one set in the policy; code: the same, and any"
         " difference in machine code fails, too",
     )
-    _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence")
+    _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence (text or json)")
     _options.add_with(
         parser,
         {
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("arch", *_GROUPINGS),
-        help="arch: one column per arch; other values: group the changes; by default, long tables are grouped by"
-        " family (kernels of one template)",
+        help="arch: one column per arch (text, json or csv); other values: group the changes; by default, long tables"
+        " are grouped by family (kernels of one template)",
     )
     _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
     _options.add_metric(parser, TABULAR, "metric of the table of --by arch (default: spill_bytes and registers)")
@@ -131,6 +131,8 @@ def _check_call(arguments: argparse.Namespace) -> None:
             f"a diff needs two builds, not {len(arguments.inputs)}",
             "pass BASE and HEAD, or use --by arch or `spillscan history` for more builds",
         )
+    elif arguments.why and arguments.gated:
+        raise UsageError("--fail-on does not apply to --why", "leave out one of them")
     elif arguments.metric:
         raise UsageError("--metric applies only to the table of --by arch", "add --by arch")
 

@@ -265,6 +265,7 @@ def test_machine_code_of_one_side_is_undecided_if_warnings_count() -> None:
     [
         ((HEAD,), b"a diff needs two builds"),
         ((HEAD, "--by", "arch", "--fail-on", "error"), b"--fail-on does not apply to the table of --by arch"),
+        ((BASE, HEAD, "--why", "--fail-on", "error"), b"--fail-on does not apply to --why"),
         ((BASE, HEAD, "--metric", "registers"), b"--by arch"),
         ((BASE, HEAD, HEAD), b"two builds, not 3; pass BASE and HEAD"),
         ((BASE, HEAD, "--device", "H900"), b"unknown device"),
