@@ -28,9 +28,6 @@ def inputs_or_stdin(inputs: Sequence[str]) -> list[str]:
     raise UsageError("no INPUT", "pass a build log, a binary or a folder, or pipe a log to standard input")
 
 
-LEFT = f"{RUN_FILE} as written by `spillscan run`"
-
-
 def inputs_or_left(inputs: Sequence[str]) -> list[str]:
     """``inputs``, or by default the run file of ``spillscan run`` in the current folder, if any."""
     return list(inputs) or [RUN_FILE] * os.path.isfile(RUN_FILE)

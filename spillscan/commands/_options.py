@@ -12,7 +12,7 @@ from spillscan.output.errors import UsageError, nearest
 
 _REPORTS, _OF_FINDINGS = "text (default), json, csv, markdown, html", ", sarif, github, gitlab, junit, rdjsonl"
 DATASET_VARIABLE, DATASET = "SPILLSCAN_DATASET", "spillscan-data"
-_STANDARD_INPUT = "standard input if it is a pipe or file, else spillscan-build.json"
+_STANDARD_INPUT = "- for standard input (default: standard input if it is a pipe or file, else spillscan-build.json)"
 GROUPINGS: Final = ("family", "kernel", "file", "namespace", "arch")
 """Groupings of kernels in tables."""
 
@@ -63,13 +63,12 @@ def number(
 # ---- inputs -------------------------------------------------------------------------------------------------------
 
 
-def add_inputs(parser: Parser, *, default: str = _STANDARD_INPUT) -> None:
-    """Add INPUT…; ``default`` describes what is read without it."""
+def add_inputs(parser: Parser, last: str = f"glob, or {_STANDARD_INPUT}") -> None:
+    """Add INPUT…; ``last``: end of the list of inputs, and the default."""
     about = (
         "build log, object, library, wheel, SASS disassembly, snapshot (written by scan -f json), run "
-        "file (written by spillscan run), folder, glob, build in a dataset (data/@LABEL), or - for standard input"
+        f"file (written by spillscan run), build in a dataset (data/@LABEL), folder, {last}"
     )
-    about += f" (default: {default})"
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help=about, type=_input)
 
 
@@ -166,7 +165,8 @@ def add_launches(parser: Parser) -> None:
 
 def add_devices(parser: Parser, what: str) -> None:
     """Add --device; ``what`` is done on it."""
-    about = f"{what} on this device, such as H200 or sm_86; repeatable (default: each kernel's own arch)"
+    about = f"{what} on this device, such as H200 or sm_86; repeatable"
+    about += " (default: `devices` in the policy, else each kernel's own arch)"
     parser.add_argument("--device", metavar="NAME", help=about, action="append", default=[])
 
 

@@ -37,9 +37,9 @@ def add_severity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--severity", action="append", metavar="RULE=LEVEL", help=about)
 
 
-def add_accept(parser: argparse.ArgumentParser) -> None:
+def add_accept(parser: argparse.ArgumentParser, what: str = "findings or gaps") -> None:
     """Add --accept."""
-    about = "accept findings or gaps marked [CODE]; with GLOB, only for matching kernels or inputs; repeatable"
+    about = f"accept {what} marked [CODE]; with GLOB, only for matching kernels or inputs; repeatable"
     parser.add_argument("--accept", action="append", metavar="CODE[=GLOB]", help=about)
 
 
@@ -56,7 +56,8 @@ def add_rename(parser: argparse.ArgumentParser) -> None:
 
 def add_fail_on(parser: argparse.ArgumentParser) -> None:
     """Add --fail-on."""
-    parser.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that fails (default: error)")
+    about = "lowest severity that fails (default: `fail_on` in the policy, else error)"
+    parser.add_argument("--fail-on", choices=FAIL_ON, help=about)
 
 
 def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, of_files: bool = False) -> Policy:

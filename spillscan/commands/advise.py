@@ -2,7 +2,7 @@
 
 Spill cost is bytes × 10^loop depth. A row `fix` was compiled, or its effect follows from the metrics. A row `option`
 was compiled, but has a drawback. A row `try` is an estimate, or was not compiled for all kernels that it affects.
-Kernels without spills come last.
+Kernels without spills come last, and only if their occupancy can be higher.
 """
 
 from __future__ import annotations

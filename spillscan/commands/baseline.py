@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     for name, work, text in (
-        ("write", write, "record all kernels and findings of a build"),
+        ("write", write, "record the kernels and findings of a build"),
         ("prune", prune, "drop removed kernels and fixed findings, and record improvements"),
     ):
         action = actions.add_parser(name, help=text, description=work.__doc__)
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Record all kernels and findings of a build. Entries of an existing file are kept for kernels that the
+    """Record the kernels and findings of a build. Entries of an existing file are kept for kernels that the
     build lacks."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path) if os.path.exists(path) else None

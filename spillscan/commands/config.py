@@ -23,7 +23,7 @@ EPILOG = "Example: spillscan config --with origins"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_with(parser, {"origins": "also print where each value is set: file and line, option, or default"})
+    _options.add_with(parser, {"origins": "also print where values are set: file and line, option, or default"})
     parser.add_argument("--kernel", metavar="SYMBOL", help="print the values for this kernel")
     parser.add_argument("--arch", metavar="ARCH", help="arch of that kernel, such as sm_90a")
     _policy.add_fail_on(parser)

@@ -37,7 +37,7 @@ _LONGEST_FAILURE = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    _options.add_inputs(parser, default=_inputs.LEFT)
+    _options.add_inputs(parser, f"or glob (default: {RUN_FILE} as written by `spillscan run`)")
     _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded commands)")
     parser.add_argument(
         "--install", metavar="SPEC", help="argument of the job's `pip install` (default: where this copy came from)"

@@ -51,7 +51,7 @@ _KEYS = {
     "cluster_blocks": "blocks per cluster (compute capability 9.0 and later)",
     "min_blocks_per_sm": "blocks to reach (prints the dynamic shared memory available to each)",
     "stack_bytes": "stack bytes per thread (prints the GPU memory reserved for it)",
-    "cache_preference": f"{', '.join(PREFERENCES)} (compute capability 3.x)",
+    "cache_preference": f"{', '.join(PREFERENCES)} (compute capability 3.x, 7.0 and later)",
     "global_caching": f"{', '.join(CACHING)} (compute capability 5.2, 5.3, 6.1, 6.2)",
 }
 """Keys of --set for one configuration."""
@@ -79,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--launch-bounds",
         metavar="T[,B]",
-        help="print the register limit of __launch_bounds__(T, B), and the occupancy at that limit",
+        help="print the register limit of __launch_bounds__(T, B), and the occupancy at that limit without shared"
+        " memory",
     )
 
 

@@ -1,6 +1,6 @@
 """Run a build, and record its compiler calls and the files with GPU code that it wrote.
 
-The record is the run file, which `spillscan scan` and `check` read. Output and exit status are the build's.
+The record is the run file, which `spillscan scan` and `check` read. Standard output and exit status are the build's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Print the spills of a kernel by source line and loop, largest spill cost (bytes × 10^loop depth) first.
 
-Without KERNEL, all kernels of one INPUT are shown. If there are several, each
-kernel without local memory takes one line.
+Without KERNEL, all kernels of one INPUT are shown.
 """
 
 from __future__ import annotations
@@ -38,13 +37,10 @@ _EVIDENCE = {"annotation": "ptxas annotations", "last-use": "the last use of eac
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    _options.add_called(
-        parser,
-        "INPUT",
-        "binary, disassembly (cuobjdump, nvdisasm), snapshot, folder, or - for standard input",
-    )
+    about = "binary, disassembly (cuobjdump, nvdisasm), snapshot, folder, or - for standard input"
+    _options.add_called(parser, "INPUT", about)
     _options.add_one_arch(parser)
-    _options.add_with(parser, {"source": "source lines with their instructions (binaries only)"})
+    _options.add_with(parser, {"source": "source lines with their instructions (binaries of sm_75 and later)"})
     parser.add_argument("--source-root", metavar="DIR", help="folder of the source files for --with source")
     _options.add_rows(parser, 40, "local-memory slots to show", "slots")
 

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("arch", "kind"),
         "copy shows duplicate code and its size, and cannot be combined with others",
     )
-    _policy.add_accept(parser)
+    _policy.add_accept(parser, "gaps")
     _options.add_rows(parser, 12, "rows per group", "rows")
     _policy.add_file(parser, "max_file_bytes=1000000")
     _options.add_formats(parser, "text", "json", "csv", "html")

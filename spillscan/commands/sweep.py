@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="PTX file, CUDA source, quoted nvcc command, or run file (with --kernel)",
     )
-    default = "default: each limit that lets another warp fit"
+    default = "default without --bounds: each limit that lets another warp fit"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")
     _options.words(parser, "--bounds", "THREADS[xBLOCKS],…", "launch bounds to try, such as 256x4")
     _options.words(parser, "--arch", "ARCH,…", "arch to compile for")

@@ -1,7 +1,7 @@
 """List regressions and improvements over the builds of a dataset.
 
 spillscan history                    regressions and improvements of all kernels
-spillscan history --kernel 'flash*'  one row per build for the matching kernels
+spillscan history --kernel 'flash*'  one row per build for each matching kernel
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAIN = ("spill_bytes", "registers", "resident_blocks")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    _options.words(parser, "--kernel", "GLOB", "print one row per build for the kernels that match GLOB")
+    _options.words(parser, "--kernel", "GLOB", "print one row per build for each kernel that matches GLOB")
     _options.add_arch(parser)
     _options.add_metric(parser, TRACEABLE, "only this metric")
     _options.add_rows(parser, 20, "rows per table", "rows, and all tables")

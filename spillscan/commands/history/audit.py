@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=_jobs, metavar="N|ADDRESS", help=about)
     _options.add_rows(parser, 25, "failed files to list", "failed files")
     _options.add_strict(parser)
-    _policy.add_accept(parser)
+    _policy.add_accept(parser, "gaps")
     _policy.add_file(parser)
 
 
