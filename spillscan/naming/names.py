@@ -163,8 +163,8 @@ _DIGEST, _WHOLE = 4, 64
 """Minimum and maximum characters of a digest."""
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 _WORD = re.compile(r"[\w$]+")
-_UNSPELLED = frozenset(("std", "allocator", "basic_string", "string", "istream", "ostream", "iostream"))
-"""Words that a mangled name need not spell out."""
+_SPELLED = re.compile(r"(?!(?:std|allocator|(?:basic_)?string|[io]stream|iostream|lambda\d*)\Z)")
+"""Words that a mangled name spells out."""
 _GLOB = re.compile(r"[*?[]")
 _PLAIN = r"I(?:[a-z]|L[a-z]n?\d+E)+E"
 _INSTANCE = re.compile(rf"(_ZN[^I]+){_PLAIN}E|(_Z[^I]+){_PLAIN}")
@@ -276,7 +276,7 @@ class Names:
         """The kernels whose display name, short or full, is ``shown``."""
         words = _WORD.findall(shown.partition("~")[0].partition("<")[0].partition("[")[0])
         near = list(self._builds) if words else []
-        for word in set(words) - _UNSPELLED:
+        for word in set(filter(_SPELLED.match, words)):
             near = [symbol for symbol in near if word in symbol_of(symbol)]
         if "~" not in shown:  # no name that was cut
             return [symbol for symbol in near if shown == display(symbol).full]

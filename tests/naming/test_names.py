@@ -47,6 +47,7 @@ def test_names(symbol: str, wide: str, narrow: str) -> None:
         mark = re.search(r"(?<=~)[0-9a-f]{4}\Z", found)
         assert found == expected.format(mark[0] if mark else "")
         assert len(found) <= width
+        assert not symbol or Names([symbol]).called(found) == [symbol]
 
 
 def test_a_name_is_of_the_kernel_alone() -> None:

@@ -54,7 +54,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("object", str, "object or source of the build step"),
         _column("source", str, "source file of the build step"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
-        _column("confidence", str, "`certain`, or `ambiguous` if output was interleaved"),
+        _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
         _column("final", bool | None, "false for relocatable code before the link"),
         *(_column(each.name, int | None, each.about) for each in _METRICS),
         _column("compile_ms", float | None, "compile time in ms, as printed"),
@@ -75,7 +75,7 @@ class UnitRow(Struct):
     unit_id: Annotated[str, Meta(description="hash of `uri` and content")]
     uri: Annotated[str, Meta(description="path or URL")]
     content_hash: Annotated[str, Meta(description="hash of the content")]
-    size_bytes: Annotated[int | None, Meta(description="stored bytes")]
+    size_bytes: Annotated[int | None, Meta(description="size of the file")]
     failure: Annotated[str | None, Meta(description="why reading failed")]
     store_tag: Annotated[str | None, Meta(description="ETag in the object store")]
     kernels: Annotated[int | None, Meta(description="kernels and device functions")]
