@@ -70,6 +70,7 @@ KINDS: Mapping[str, tuple[Hidden, ...]] = {
     "undecodable": (),
     "spill-mismatch": ("spills",),
     "registers-mismatch": ("registers",),
+    "shared-mismatch": ("shared",),
     "setmaxnreg-mismatch": ("registers",),
     "launch-mismatch": ("launch",),
     "ambiguous-sass": ("code",),

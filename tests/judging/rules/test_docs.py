@@ -29,8 +29,8 @@ GROUPS = {
         damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
         tool-message undecodable arch-required""",
     "Metrics": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
-        unknown-code spill-mismatch registers-mismatch setmaxnreg-mismatch launch-mismatch ambiguous-sass
-        not-in-dump not-in-log profile-unmatched profile-contradicts profiler-error""",
+        unknown-code spill-mismatch registers-mismatch shared-mismatch setmaxnreg-mismatch launch-mismatch
+        ambiguous-sass not-in-dump not-in-log profile-unmatched profile-contradicts profiler-error""",
     "Policy, baseline and older build": """policy-names-nothing launch-overruled accept-expired accept-expires
         removed-kernels renamed-kernels stale-kernels unrecorded-kernels other-toolkit fewer-kernels not-comparable
         unit-missing arch-missing kernels-missing nothing-compared""",

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from spillscan.model import LOST_SETTING, Advisory, Issue, Kernel, KernelKey, Origin, Usage
 from spillscan.model.code import SETS_REGISTERS, FunctionUsage, SassFunction, SassStats
+from spillscan.model.gaps import KINDS
 from spillscan.model.local import LocalAccess, LocalTraffic, Traffic
 from spillscan.reading.join.code import _are_copies, attach_code, contradiction
 
@@ -320,6 +321,12 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel()],
         [("registers-mismatch", "k: the log says 40 registers, the binary 41")],
     ),
+    "log and binary differ in shared memory": (
+        [replace(logged(), usage=replace(logged().usage, shared_bytes=128))],
+        [built()],
+        [kernel()],
+        [("shared-mismatch", "k: the log says 128 shared bytes, the binary 256")],
+    ),
     "relocatable code: the object says so": (
         [logged()],
         [built(24, final=False)],
@@ -361,6 +368,7 @@ def test_join_of_log_disassembly_and_binary(case: str) -> None:
     found, contradictions = attach_code(kernels, others)
     assert [said(each) for each in found] == expected
     assert [reason(each) for each in contradictions] == issues
+    assert {each.code for each in contradictions} <= KINDS.keys()
 
 
 @pytest.mark.parametrize(("unread", "codes"), [((), ["not-in-dump"]), (("b.o",), []), (("c.o",), ["not-in-dump"])])
