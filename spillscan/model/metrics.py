@@ -79,7 +79,7 @@ def static_shared(kernel: Kernel) -> int | None:
     return 0 if whole and usage.shared_bytes is None else usage.shared_bytes
 
 
-_COUNTED = "as reported by the compiler, else from the code of a binary; each instruction counted once"
+_COUNTED = "as reported by the compiler, or found in the code; each instruction counted once"
 _TREE = "of a kernel and its callees, bytes per thread, if the input lists the callees"
 _TEXTS = {
     "registers": ("registers", "32-bit registers per thread"),
@@ -93,7 +93,7 @@ _TEXTS = {
     "shared_bytes": ("shared", "static shared memory, bytes per block, without the driver's reserve"),
     "constant_bytes": (
         "cmem",
-        "constant memory, bytes per bank; unknown if the tool prints no banks (sm_90 and later)",
+        "constant memory, bytes per bank; logs of ptxas for sm_90 and later do not list it",
     ),
     "barriers": ("barriers", "named barriers per block"),
     "textures": ("textures", "texture references, or indirect textures"),
@@ -112,13 +112,13 @@ _TEXTS = {
     ),
     "compile_ms": (
         "compile time",
-        "milliseconds that ptxas took, if it prints them (12.8 and later); varies between runs, so never compared",
+        "milliseconds that ptxas took, if it prints them (12.8 and later); varies between runs",
     ),
     "spills_in_loops": ("spills in loops", "spill instructions inside loops"),
     "spill_loop_depth": ("spill loop depth", "loop depth of the innermost spill instruction"),
     "live_registers": (
         "live registers",
-        "peak number of live general registers, as in `nvdisasm -plr`; read by `scan --with live`",
+        "peak number of live general registers; known with `scan --with live`, or from `nvdisasm -plr`",
     ),
     "setmaxnreg": ("setmaxnreg", "number of `setmaxnreg` instructions"),
     "role_registers": (
