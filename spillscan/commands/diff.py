@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
         help="lowest severity that fails (default: never); policy: the one set in the policy; code: the same, and any"
-        " difference in machine code fails, too",
+        " difference in machine code is an error",
     )
     _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence (text or json)")
     _options.add_with(

@@ -39,9 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser, f"or glob (default: {RUN_FILE} as written by `spillscan run`)")
     _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded commands)")
-    parser.add_argument(
-        "--install", metavar="SPEC", help="argument of the job's `pip install` (default: where this copy came from)"
-    )
+    about = "argument of the job's `pip install` (default: where this copy came from, if known)"
+    parser.add_argument("--install", metavar="SPEC", help=about)
     _options.flag(parser, "--try", "run the job's build and check commands in a clean clone of the last commit")
     _options.add_launches(parser)
 

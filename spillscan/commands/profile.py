@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="CSV of ncu (raw page with --set full, or details page): file, folder, glob, or - for standard input",
     )
     parser.add_argument("inputs", nargs="*", default=[], metavar="INPUT", help="the profiled build")
-    _options.flag(parser, "--launches", "print the block sizes as a policy file instead")
+    _options.flag(parser, "--launches", "print the block sizes as a policy file instead (requires INPUT)")
     _options.add_selection(parser)
     _options.add_formats(parser)
     _options.add_rows(parser, 25, "rows to show", "rows")

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_with(
         parser,
         {
-            "live": "add the peak number of live registers (binaries of sm_75 and later; 2 s per million instructions)",
+            "live": "add the peak number of live registers (binaries of sm_75 and later; takes longer)",
             "code": "also write the machine code of binaries (-f json), for a later `diff --with code`",
         },
     )
