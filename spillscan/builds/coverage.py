@@ -59,5 +59,5 @@ def gaps(files: Mapping[str, Archs], wanted: Sequence[str]) -> Iterator[Gap]:
         origin = Origin(input=name, format="binary") if name else None
         if lacking := archs.lacks(wanted):
             have = " ".join(sorted(archs.machine | archs.portable, key=natural)) or "no GPU code"
-            message = f"no code for {', '.join(lacking)} (required by the policy); the file has {have}"
+            message = f"no code for {', '.join(lacking)} (required by the policy); found {have}"
             yield Gap(code="arch-required", message=message, hides=("kernels",), origin=origin, names=tuple(lacking))

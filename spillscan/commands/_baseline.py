@@ -168,7 +168,8 @@ class Gate(NamedTuple):
             each for each in result.of("unreported") if each.severity != "off" and at_least(each.severity, fail_on)
         ]
         if missing:
-            message = f"{self.path} lists [{missing[0].rule}] of {_named(missing)}; the build lacks metrics to check it"
+            rules = ", ".join(dict.fromkeys(each.rule for each in missing))
+            message = f"{self.path} lists [{rules}] of {_named(missing)}; the build lacks metrics to check this"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 
@@ -276,7 +277,7 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
 def _named(kernels: Sequence[Unmatched]) -> str:
     """Number and first names of kernels: ``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
-    return printable(f"{count(len(kernels), 'kernel')} ({_few(names)})")
+    return printable(f"{count(len({each.identity for each in kernels}), 'kernel')} ({_few(names)})")
 
 
 def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:

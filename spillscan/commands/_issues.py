@@ -32,7 +32,7 @@ def report_issues(issues: Sequence[Issue]) -> None:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
-        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (`spillscan check -f json` lists all)")
+        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (`spillscan check -f json BUILD` lists all)")
 
 
 def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:

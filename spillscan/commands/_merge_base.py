@@ -24,12 +24,10 @@ class MergeBase:
     def __init__(self, revision: str) -> None:
         self.revision = revision
         if revision.startswith("-") or not revision:
-            raise UsageError(
-                f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit, such as origin/main"
-            )
+            raise UsageError(f"{OPTION}: {revision!r} is not a git revision", "pass a branch, tag or commit")
         top = self._git("rev-parse", "--show-toplevel")
         if top is None:
-            raise UsageError(f"{OPTION}: not in a git repository", "pass --baseline alone")
+            raise UsageError(f"{OPTION}: git finds no work tree here", "`git status` says why")
         self.top = top.decode(errors="surrogateescape").rstrip("\n")
         self.prefix = (self._git("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
         if self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:

@@ -216,4 +216,4 @@ def _clone(to: str) -> None:
         done = git(os.curdir, *words, option="--try")
         if done.returncode:
             reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise UsageError(f"--try: git cannot clone the last commit: {printable(reason)}", "commit first")
+            raise UsageError(f"--try: git cannot clone this repository with its submodules: {printable(reason)}")

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows=_options.rows_of(arguments),
     )
     if failed := sum(bool(point.failure) for curve in curves for point in curve.points):
-        complain(f"{count(failed, 'setting')} failed; the table says why")
+        complain(f"{count(failed, 'setting')} failed; -f json says why")
     return 0
 
 

@@ -143,7 +143,7 @@ def _read(each: Source, options: Options, watch: Callable[[int], None] | None, s
         return Reading(kernels=list(build.kernels), issues=list(build.issues), stats=stats)
     if not each.explicit and each.uri.endswith(formats.OBJECTS) and os.path.isfile(each.uri) and not each.bytes:
         return unreadable(
-            each.uri, InputError(f"{each.uri} is empty: its compilation was interrupted", "build it again")
+            each.uri, InputError(f"{each.uri} is empty: its compilation may have been interrupted", "build it again")
         )
     try:
         with each.open(watch) as stream:

@@ -31,7 +31,7 @@ def test_the_gate(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr()
     (line,) = (line for text in said for line in text.splitlines() if "no code for" in line)
     start = {"size": "spillscan: gemm.o: ", "check": "gemm.o: incomplete: "}[command].replace("gemm.o", str(path))
-    lacking = "no code for sm_86, compute_120 (required by the policy); the file has sm_80 sm_90a [arch-required]"
+    lacking = "no code for sm_86, compute_120 (required by the policy); found sm_80 sm_90a [arch-required]"
     assert line.startswith(start + lacking)
     accept = ["--accept", "arch-required"]
     assert cli.main([command, str(path), "--set", "require_archs=sm_86", *accept]) == 0
@@ -77,7 +77,7 @@ def test_the_gate_of_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str
     says("require_archs: sm_86\n")
     status, text = said("size")
     assert status == 2
-    assert f"{path} > a.o: no code for sm_86 (required by the policy); the file has compute_80 sm_80" in text
+    assert f"{path} > a.o: no code for sm_86 (required by the policy); found compute_80 sm_80" in text
     assert " [arch-required], and 1 more gap; compile for that arch" in text
     assert said("size", "--set", "require_archs=sm_80")[0] == 0
     for most, expected in ((size, 0), (size - 1, 1), (0, 1), ("none", 0)):

@@ -113,7 +113,7 @@ def _metadata(arguments: argparse.Namespace) -> dict[str, str]:
     for text in arguments.meta:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise UsageError(f"--meta {text[:60]} has no value", "write --meta KEY=VALUE")
+            raise UsageError(f"--meta {text[:60]}: key or value is missing", "write --meta KEY=VALUE")
         given[key] = value
     known = commit_of(given.get("commit") or arguments.label)
     return known | given | ({"commit": known["commit"]} if known else {})

@@ -169,7 +169,8 @@ class ListingAccount(Struct):
             self.damaged(f"damaged function names: {damaged:,}")
         if strange := self.undecodable_bytes:
             self.report(
-                "undecodable", f"{count(strange, 'byte')} of the disassembly are not ASCII; cuobjdump prints only ASCII"
+                "undecodable",
+                f"the disassembly has {count(strange, 'byte')} outside ASCII; cuobjdump prints only ASCII",
             )
         if self.unknown_lines > SHOWN:
             message = (

@@ -129,7 +129,7 @@ def _message(line: bytes, end: bytes) -> bytes:
 
 LONGEST_BYTES = 1 << 20
 """Longest line read; the longest symbols seen have 70,000 characters."""
-TOO_LONG = "a line of more than 1 MiB, which no tool prints, was skipped"
+TOO_LONG = "a line of more than 1 MiB was skipped"
 
 
 def whole_lines(chunks: Iterable[bytes], too_long: Callable[[], None]) -> Iterator[bytes]:

@@ -81,7 +81,7 @@ def _with_one_of(
         return replace(joined, caller=candidates[0].caller) if len(callers) == 1 else joined
     if candidates and not _are_copies(kernel, candidates):
         places = ", ".join(str(function.stats.origin) for function in candidates)
-        text = f"{count(len(candidates), 'function')} of the disassembly have this symbol and arch; none is used: "
+        text = f"{count(len(candidates), 'function')} have this symbol and arch; none is used: "
         issues.append(contradiction("ambiguous-sass", kernel, text + places, candidates[0].stats.origin))
     elif kernel.role == "entry" and disassembled:
         message = f"{kernel.short_name}: in the build log, but not in the disassembly for {kernel.key.arch}"

@@ -95,7 +95,7 @@ class IssueLog:
             if elided(text) is not None and not joined:
                 return
         if "ptxas" not in text and "nvlink" not in text:
-            self.add("unknown-line", f"metrics without a kernel: {quoted(text)}", line, "error", hides=ALL)
+            self.add("unknown-line", f"incomplete line of a report: {quoted(text)}", line, "error", hides=ALL)
             (self._missing if at_beginning else self._damaged).append(line)
         elif at_beginning and not joined:
             self.add_missing(f"incomplete line: {quoted(text)}", line)

@@ -52,7 +52,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["x", "--label", "v1", "--meta", "oops"], "--meta oops has no value; write --meta KEY=VALUE"),
+        (["x", "--label", "v1", "--meta", "oops"], "--meta oops: key or value is missing; write --meta KEY=VALUE"),
         (["x", "--label", ""], "'' is not a label"),
         (["/no/where", "--label", "v1"], "no such file: /no/where"),
     ],

@@ -137,7 +137,7 @@ def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
     for folder in (nowhere, below):
         folder.mkdir()
     call = ("check", HEAD, "--baseline", NAME, "--baseline-from", "main")
-    assert "not in a git repository" in spillscan(nowhere, *call)[1]
+    assert "git finds no work tree here" in spillscan(nowhere, *call)[1]
     assert "HEAD has no commit yet" in spillscan(repository, *call)[1]
     spillscan(repository, "baseline", "write", BASE)
     commit(repository)

@@ -280,7 +280,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the disassembly have this symbol and arch; none is used: a.o:5, a.o:5",
+                "k: 2 functions have this symbol and arch; none is used: a.o:5, a.o:5",
             )
         ],
     ),
@@ -298,7 +298,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "ambiguous-sass",
-                "k: 2 functions of the disassembly have this symbol and arch; none is used: dump.sass:5, dump.sass:5",
+                "k: 2 functions have this symbol and arch; none is used: dump.sass:5, dump.sass:5",
             )
         ],
     ),

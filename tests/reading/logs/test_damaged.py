@@ -215,7 +215,7 @@ def test_a_log_begins_inside_a_message(line: str) -> None:
 @pytest.mark.parametrize("before", ["", "a\nb\n"])
 def test_a_line_without_its_tool_is_a_gap(before: str) -> None:
     (issue,) = read_log(f"{before} registers, used 0 barriers\n{BLOCK}").issues
-    assert issue.message == "metrics without a kernel: registers, used 0 barriers"
+    assert issue.message == "incomplete line of a report: registers, used 0 barriers"
     assert "kernels" in issue.hidden
 
 
