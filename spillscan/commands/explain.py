@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     wanted = arguments.rule.strip("[]")
     if wanted not in names:
-        raise UsageError(f"unknown rule or gap {wanted[:60]!r}", nearest(wanted, names))
+        raise UsageError(f"unknown rule or gap {wanted[:60]!r}", nearest(wanted, names) or "see `spillscan explain`")
     if wanted in rules:
         say(lines(rules[wanted], about_rules[wanted]))
     else:

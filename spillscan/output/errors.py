@@ -47,7 +47,7 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 _FEW = 10
 """Maximum number of names in a hint."""
-_LIKE = 0.6
+_LIKE = 0.7
 
 
 def closest(name: str, known: Collection[str]) -> str:

@@ -74,7 +74,7 @@ MISTAKES = [
     ("accept:\n- {reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
     ("accept:\n- {rule: spill, gap: truncated, reason: r}\n", "2: an `accept` entry needs either `rule` or `gap`"),
     ("accept:\n- rule: spill\n  reason: r\n  until: soon\n", "4: until: expected a day such as 2030-01-31, got 'soon'"),
-    ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'; did you mean"),
+    ("accept:\n- {rule: spill, reason: r, match: x}\n", "2: unknown key 'match'; use one of reason"),
     ("renamed:\n  'a*': b\n", "2: 'a*' and 'b' must be two names with the same number of stars"),
     ("renamed: [a]\n", "1: renamed: expected a mapping, got a list"),
     ("labels: {gemm: [relu]}\n", "1: unknown key 'labels'; `spillscan config` lists the keys"),
@@ -109,6 +109,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"severities": ["spil=off"]}, "--severity: unknown rule 'spil'; did you mean spill?"),
     ({"severities": ["spill=none"]}, "--severity: unknown severity 'none'; did you mean note?"),
     ({"accepted": ["truncatd"]}, "--accept: unknown rule or gap 'truncatd'; did you mean truncated?"),
+    ({"accepted": ["foo"]}, "--accept: unknown rule or gap 'foo'; see `spillscan explain`"),
     ({"renamed": ["*=two"]}, "--rename: '*' and 'two' must be two names with the same number of stars"),
     ({"renamed": ["alpha"]}, "--rename: 'alpha' and '' must be two names"),
 ]

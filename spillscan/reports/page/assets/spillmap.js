@@ -40,7 +40,7 @@ const spillmap = (() => {
     const most = Math.max(code.peak, code.allocated || 0, 1);
     const y = (registers) => top + CURVE - 14 - ((CURVE - 26) * registers) / most;
     const steps = code.curve.map((registers, at) => `H${x(at * code.unit).toFixed(1)}V${y(registers).toFixed(1)}H${x(Math.min((at + 1) * code.unit, code.bytes)).toFixed(1)}`);
-    const peak = `${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
+    const peak = `peak: ${code.at_least ? "at least " : ""}${number(code.peak)} registers live at ${hex(code.at)}`;
     return [chart.titled("path", { class: "live", d: `M${x(0)} ${y(0)}${steps.join("")}V${y(0)}Z` }, peak),
       code.allocated ? chart.titled("line", { class: "allocated", x1: x(0), x2: x(code.bytes), y1: y(code.allocated), y2: y(code.allocated) }, code.allocation) : null,
       chart.titled("circle", { class: "peak", cx: x(code.at), cy: y(code.peak), r: 3 }, peak)];
