@@ -147,6 +147,9 @@ def causes(
     """
     if kernel.saves_for_callers:
         yield "saves callee-saved registers for its callers"
+    for role in kernel.sass.roles if kernel.sass else ():
+        if role.registers is not None and role.spill is not None and role.spill.bytes:
+            yield f"warps with {role.registers} registers (setmaxnreg) spill {role.spill.bytes:,} B"
     if for_debugger(kernel):
         yield DEBUG_BUILD
     elif limit := _limit(built or kernel):
@@ -161,9 +164,6 @@ def causes(
         yield from (each.cause for each in groups[:TOP])
     if kernel.sass is None:
         return
-    for role in kernel.sass.roles:
-        if role.registers is not None and role.spill is not None and role.spill.bytes:
-            yield f"warps with {role.registers} registers (setmaxnreg) spill {role.spill.bytes:,} B"
     arrays = kernel.sass.local.of("array")
     if arrays.accesses:
         lines = ", ".join(each.text for each in by_cost(kernel.sass.local, "array", tree)[:TOP])

@@ -237,10 +237,10 @@ def counted(report: Report) -> list[Finding]:
 
 
 def bounds(change: Change) -> str:
-    """``128 → 512 threads``: changed launch bounds."""
+    """``128 threads → none``: changed launch bounds."""
     assert change.bounds is not None
-    old, new = ("none" if each is None else f"{each:,}" for each in change.bounds)
-    return f"{old} → {new} threads"
+    old, new = ("none" if each is None else f"{each:,} threads" for each in change.bounds)
+    return f"{old} → {new}"
 
 
 def by_severity(items: Iterable[Finding | Issue]) -> list[tuple[Severity, int]]:

@@ -19,7 +19,7 @@ from spillscan.output.safe import printable
 
 _OF_CHECKOUT = re.compile(r"_GLOBAL__N_|__nv_static_")
 """Symbols with a hash of their source's path: another checkout has others, so the name is written instead."""
-_ROUNDED = "block size or dynamic shared memory unknown or rounded; use --section LaunchStats --print-units base"
+_ROUNDED = "block size or dynamic shared memory unknown or rounded; ncu needs --section LaunchStats --print-units base"
 
 
 def lines(launches: Sequence[Matched]) -> Iterator[str]:
@@ -34,8 +34,8 @@ def lines(launches: Sequence[Matched]) -> Iterator[str]:
             times = groups.setdefault((_pattern(kernel), kernel.key.arch or ""), defaultdict(list))[launch]
             times.append(each.launch.metrics.get("duration_ns", 0))
     if not groups:
-        hint = "pass the build, and profile with --section LaunchStats --print-units base"
-        raise InputError(f"the launch is unknown: {next(iter(left_out))}", hint)
+        hint = "pass the profiled build" if any(each.launch.launch for each in launches) else ""
+        raise InputError(f"no launch to print: {next(iter(left_out))}", hint)
     yield "kernels:"
     for (pattern, arch), seen in sorted(groups.items()):
         first, *others = sorted(seen, key=lambda launch: (-len(seen[launch]), -sum(seen[launch])))

@@ -10,7 +10,7 @@ from spillscan.advice.profile.matching import Matched
 from spillscan.output.terminal import RED, Row, Style, fold, table, wrapped
 
 _HEADER = ("kernel", "arch", "n", "block", "dyn smem", "regs", "spill inst", "time")
-_NOTE = "n: identical launches (worst shown); spill inst: spills as a share of executed instructions, not of time"
+_NOTE = "n: launches with this block and dyn smem (worst shown); spill inst: share of executed instructions, not time"
 
 
 def worst_first(launches: Sequence[Matched]) -> list[Matched]:

@@ -97,7 +97,9 @@ def audit(plan: Plan, watcher: Watcher | None = None) -> Summary:
 def _unfinished(plan: Plan, root: str, items: Mapping[str, Sequence[Item]]) -> Iterator[None]:
     """Marks in the dataset that the builds are incomplete; the same inputs, audited to the end, remove them."""
     from spillscan.history.dataset.store import PENDING, Store, digest, folder
+    from spillscan.history.dataset.writing import checked
 
+    checked(plan.meta)  # a wrong call leaves no marks
     store = Store(root)
     marks = {f"{folder(PENDING, label)}/{digest(*inputs)}": "\n".join(inputs) for label, inputs in plan.builds.items()}
     for path, inputs in marks.items() if any(items.values()) else ():

@@ -46,7 +46,7 @@ def write(
 ) -> None:
     """See :func:`spillscan.history.dataset.write_batch`."""
     check_label(label)
-    meta = _checked(meta)
+    meta = checked(meta)
     distinct = {unit.id: (unit, None if build is None else build.named) for unit, build in results}
     if not distinct:
         return
@@ -122,7 +122,8 @@ def put_part(aim: Store, table: str, stem: str, rows: pyarrow.Table) -> Part:
     return Part(path=path, table=table, rows=rows.num_rows, size_bytes=len(data), sha256=digits)
 
 
-def _checked(meta: Mapping[str, str]) -> dict[str, str]:
+def checked(meta: Mapping[str, str]) -> dict[str, str]:
+    """``meta`` in the order of its keys. Raises UsageError if its time is not a date."""
     if time := meta.get("time"):
         try:
             datetime.fromisoformat(time)

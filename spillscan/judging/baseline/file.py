@@ -131,13 +131,13 @@ def parse(text: str, label: str) -> Baseline:
     if first.startswith(("version:", "#", "suppressions:")):
         raise UsageError(
             f"{label} has an older baseline format",
-            "`spillscan baseline write BUILD -o spillscan-baseline.jsonl` writes a new one",
+            "delete it, then run `spillscan baseline write BUILD -o spillscan-baseline.jsonl`",
         )
     header = _decoded(first, Header, f"{label}:1")
     if header.format != FORMAT:
         raise UsageError(
             f"{label}:1: format {header.format[:60]!r}; this spillscan reads {FORMAT!r}",
-            "recreate it: `spillscan baseline write BUILD`",
+            "delete the file, then run `spillscan baseline write BUILD`",
         )
     entries: dict[Identity, Entry] = {}
     for number, line in enumerate(lines, 2):
@@ -155,5 +155,5 @@ def _decoded(line: str, of: type[T], place: str) -> T:
             raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
         raise UsageError(
-            f"{place}: not a baseline line: {reason}", "recreate the file: `spillscan baseline write`"
+            f"{place}: not a baseline line: {reason}", "delete the file, then run `spillscan baseline write BUILD`"
         ) from None

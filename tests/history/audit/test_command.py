@@ -55,6 +55,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["x", "--label", "v1", "--meta", "oops"], "--meta oops: key or value is missing; write --meta KEY=VALUE"),
         (["x", "--label", ""], "'' is not a label"),
         (["/no/where", "--label", "v1"], "no such file: /no/where"),
+        ([str(DEMO / "base.log"), "--label", "v1", "--meta", "time=soon"], "--meta time='soon' is not a date"),
     ],
 )
 def test_calls_that_are_wrong(

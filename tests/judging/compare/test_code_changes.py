@@ -77,7 +77,7 @@ def test_launch_bounds_that_changed_are_a_change() -> None:
     (change,) = comparison(Build(kernels=(old,)), Build(kernels=(new,))).changes
     assert (change.state, change.bounds, change.metrics) == ("changed", (128, 512), ())
     shown = lines(Build(kernels=(old,)), Build(kernels=(new,)))
-    assert any("launch bounds  128 → 512 threads" in line for line in shown)
+    assert any("launch bounds  128 threads → 512 threads" in line for line in shown)
     assert "1 changed, 0 added, 0 removed, 0 with the same figures" in shown
 
 
