@@ -257,7 +257,7 @@ def dry_run(words: Sequence[str], folder: str, keep: Path) -> tuple[list[_Words]
     environment = os.environ | variables
     for step in steps:
         step[0] = shutil.which(step[0], path=environment["PATH"]) or step[0]
-    return steps, environment
+    return [each for each in steps if _tool(each) != "ptxas" or "-o" in each], environment  # else it only checks PTX
 
 
 def _tool(step: Sequence[str]) -> str:

@@ -146,7 +146,7 @@ def test_rounded_sizes_are_left_out_and_reported() -> None:
     shown = lines("profile", "--launches", NCU / "report-details.csv.zst", LAUNCHES_LOG)
     assert [line for line in shown if line.startswith("# left out")] == [
         "# left out: outer::<unnamed>::hidden(float *, int): block size or dynamic shared memory unknown or rounded"
-        "; use --section LaunchStats --print-units base"
+        "; ncu needs --section LaunchStats --print-units base"
     ]
     assert len(yaml.safe_load("\n".join(shown))["kernels"]) == 6
 
