@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spillscan.advice.sweep.compiling import Workshop
+from spillscan.advice.sweep.units import units
+from spillscan.output.errors import InputError
 from tests.advice.sweep.sources import COMMANDS, PLAIN, SOURCES, Source, wrong_with
 from tests.advice.sweep.support import NVCC
 from tests.conftest import sized
@@ -22,3 +25,11 @@ def test_sources(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands(name: str, tmp_path: Path) -> None:
     assert wrong_with(Source(PLAIN, command=COMMANDS[name]), NVCC or "", tmp_path) == []
+
+
+def test_a_command_without_machine_code_is_refused(tmp_path: Path) -> None:
+    """nvcc runs ptxas to check the PTX, without output."""
+    (tmp_path / "k.cu").write_text(PLAIN)
+    (unit,) = units(f"{NVCC} -arch=compute_90 -c {tmp_path / 'k.cu'}", [])
+    with Workshop() as workshop, pytest.raises(InputError, match="produces no machine code"):
+        workshop.modules(unit)
