@@ -66,7 +66,7 @@ def not_checked(build: Build, policy: Policy, findings: Sequence[Finding] = ()) 
         yield f"machine code [{OTHER.id}] (`spillscan diff --with code BASE HEAD` compares it)"
     limited = (each for terms, some in groups if terms.limit(*STACK.limits) is not None for each in some)
     if unread := [kernel for kernel in limited if kernel.sass is None]:
-        yield f"dynamic stack (alloca) of {_of(unread, kernels)} (no log reports it; pass the binary, too)"
+        yield f"dynamic stack (alloca) of {_of(unread, kernels)} (not every log reports it; pass the binary, too)"
     yield from unknown_values(build)
 
 

@@ -98,7 +98,7 @@ def _summary(account: Account, path: str) -> Iterator[str]:
     outputs = to_read(build)
     yield f"watched: {', '.join(shown(each) for each in build.watched)}"
     if unseen := [shown(each.path) for each in outputs if build.new_in(each)]:
-        hint = "" if account.calls else "; build from scratch under `spillscan run`, configure step included"
+        hint = "; call nvcc by name, and configure and build from scratch under `spillscan run`" * (not account.calls)
         yield f"outputs of unrecorded compiler calls: {listed(unseen[:_NAMED], len(unseen) - _NAMED)}{hint}"
     failed = [each.name for each in account.calls if each.status != 0]
     nothing = "no compiler call recorded" if unseen else "nothing was compiled"

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif source and kernel.caller:
             say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:
-            say(["  its machine code cannot be read again; pass the binary itself (sm_75 or later)"])
+            say(["  no source lines available; pass the binary itself (sm_75 or later)"])
     _issues.report_issues(build.issues)
     return 0
 

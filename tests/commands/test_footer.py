@@ -143,7 +143,7 @@ def test_machine_code_is_not_checked(level: str, said: int) -> None:
 def test_dynamic_stacks_are_not_checked_by_a_limit_on_logs() -> None:
     limited = Policy((from_options({"max_stack_bytes": "64"}, (), ("*=64",)),))
     (line,) = not_checked(Build(kernels=(kernel(),)), limited)
-    assert line == "dynamic stack (alloca) of 1 kernel (no log reports it; pass the binary, too)"
+    assert line == "dynamic stack (alloca) of 1 kernel (not every log reports it; pass the binary, too)"
 
 
 @pytest.mark.parametrize("kind", sized(["FIFO", "folder"], ["FIFO", "socket", "device", "folder"]))
