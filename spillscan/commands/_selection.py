@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from spillscan.model import Build, Kernel
+from spillscan.model import Build, Issue, Kernel
 from spillscan.model.patterns import matches, names_of
 from spillscan.naming import Names
 from spillscan.occupancy.devices import runs_on
 from spillscan.output.errors import InputError, nearest
+from spillscan.output.nouns import count
 
 
 class Selection(NamedTuple):
@@ -29,6 +30,15 @@ class Selection(NamedTuple):
     def of(self, build: Build) -> Build:
         """The selected kernels of ``build``; :class:`InputError` if an option matches nothing, or if none is left."""
         return self.of_all([build])[0]
+
+    def marked(self, build: Build) -> Build:
+        """:meth:`of`, with an issue that marks the build as incomplete if it is read again."""
+        kept = self.of(build)
+        if len(kept.kernels) == len(build.kernels):
+            return kept
+        message = f"the snapshot contains only {len(kept.kernels):,} of {count(len(build.kernels), 'kernel')}"
+        hides = None if self.patterns else ()  # the archs are shown wherever a build is
+        return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))
 
     def of_all(self, builds: Sequence[Build]) -> list[Build]:
         """:meth:`of` for several builds; each option must match a kernel of at least one."""

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = _inputs.inputs_or_stdin(arguments.inputs)
     read = _inputs.scan(inputs)
     everything = _policy.with_rot(read, policy)
-    build = Selection(arguments.arch, arguments.kernel, arguments.launch).of(everything)
+    build = Selection(arguments.arch, arguments.kernel, arguments.launch).marked(everything)
     outcome = check(build, policy)
     result = gate.apply(outcome.findings, build, everything, undecided=outcome.undecided)
     undecided = (*outcome.undecided, *result.undecided)

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from spillscan.commands import _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
-from spillscan.model import Build, Issue
-from spillscan.output.nouns import count
+from spillscan.model import Build
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -65,8 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         build = _with_code(build)
     if arguments.assemble is not None:
         build = assembled(build, inputs, arches or ())
-    selected = Selection(arguments.arch, arguments.kernel, arguments.launch).of(build)
-    kept = _marked(build, selected, named=bool(arguments.kernel))
+    kept = Selection(arguments.arch, arguments.kernel, arguments.launch).marked(build)
     by, sort = arguments.by, arguments.sort
     report = Report(kind="scan", build=kept, read=(build,), launches=policy, by=by, sort=sort)
     report = report.extended(not_checked=tuple(_footer.unknown_values(kept)))
@@ -89,15 +87,3 @@ def _with_code(build: Build) -> Build:
             for each in build.kernels
         ),
     )
-
-
-def _marked(build: Build, kept: Build, *, named: bool) -> Build:
-    """The selected kernels, with an issue that marks the build as incomplete if it is read again.
-
-    ``named``: selected by kernel names, else only by archs.
-    """
-    if len(kept.kernels) == len(build.kernels):
-        return kept
-    message = f"the snapshot contains only {len(kept.kernels):,} of {count(len(build.kernels), 'kernel')}"
-    hides = None if named else ()  # the archs are shown wherever a build is
-    return replace(kept, issues=(*kept.issues, Issue(code="selected-kernels", message=message, hides=hides)))

@@ -123,11 +123,12 @@ def test_a_kind_of_gap_that_a_newer_release_found_is_one(tmp_path: Path, form: s
     assert b"unexpected" not in result.stderr
 
 
-def test_a_selection_is_no_whole_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["scan", "check"])
+def test_a_selection_is_no_whole_build(command: str, tmp_path: Path) -> None:
     part, whole = tmp_path / "part.json", tmp_path / "whole.json"
     log = "fixtures/demo/base.log"
-    assert run("scan", log, "--kernel", "rotate", "-f", f"json:{part}").returncode == 0
-    assert run("scan", log, "--kernel", "*", "-f", f"json:{whole}").returncode == 0
+    assert run(command, log, "--kernel", "rotate", "-f", f"json:{part}").returncode == 0
+    assert run(command, log, "--kernel", "*", "-f", f"json:{whole}").returncode == 0
     assert run("check", whole).returncode == 0
     done = run("check", part)
     assert done.returncode == 2
