@@ -206,7 +206,7 @@ def baseline_lines(report: Report) -> Iterator[str]:
     if report.baseline is not None:
         counts = (each for each in report.baseline.counts().items() if each[1] and each[0] != "suppressed")
         states = ", ".join(f"{number:,} {state}" for state, number in counts)
-        yield f"baseline: {states or 'no recorded findings, no new ones'}"
+        yield f"baseline: {states or '0 new'}"
     if suppressed := sum(each.baseline_state == "suppressed" for each in report.findings):
         yield f"suppressed by `accept`: {count(suppressed, 'finding')}"
 

@@ -50,7 +50,7 @@ def assembled(build: Build, inputs: Sequence[str], arches: Sequence[str]) -> Bui
     with ThreadPoolExecutor(workers.processors()) as pool:
         for task, made in zip(tasks, pool.map(_compiled, tasks), strict=True):
             for failure in dict.fromkeys(each.failure for each in made if each.failure):
-                message = f"{task.unit} cannot be compiled for {task.arch}: {failure}"
+                message = f"PTX {task.unit} cannot be compiled for {task.arch}: {failure}"
                 total.issues.append(Issue(code="ptx-only", message=message, origin=Origin(input=task.input)))
             for each in made:
                 code = binary.read(Stream(io.BytesIO(each.cubin), task.input), task.input) if each.cubin else Reading()
