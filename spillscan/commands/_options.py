@@ -141,7 +141,7 @@ def add_arch(parser: Parser) -> None:
 def add_selection(parser: Parser) -> None:
     """Add --arch and --kernel."""
     add_arch(parser)
-    about = "only kernels whose symbol, full or short name matches GLOB, or whose printed name is GLOB"
+    about = "only kernels whose symbol, full name or short name matches GLOB; a name copied from a table also works"
     words(parser, "--kernel", "GLOB", about)
 
 

@@ -98,7 +98,7 @@ class Dataset:
     def __init__(self, place: Store, commits: Sequence[Commit], damage: Sequence[Damage] = ()) -> None:
         self.place = place
         self.damage = tuple(damage)
-        """Missing or damaged files, and marks of unfinished audits."""
+        """Missing or damaged files and records, and marks of unfinished audits."""
         left_out = {label for each in damage for label in each.labels}
         self.commits = tuple(each for each in commits if each.label not in left_out)
         """Commits of the builds that can be read."""
@@ -114,7 +114,7 @@ class Dataset:
             import pyarrow.parquet  # noqa: F401
         place = Store(root)
         commits, damage = records.load(place)
-        damage += records.unfinished(place)
+        damage += [*records.unfinished(place), *records.uncommitted(place, commits, damage)]
         if not commits and not damage:
             raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
         label = None if chosen is None or not commits else chosen(records.builds_of(commits))

@@ -206,7 +206,10 @@ def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
         record.unlink()
     done = command("history", "verify", "--dataset", tmp_path)
     assert done.status == 2
-    assert "commits/label=v1  has no record: it was lost, or the audit was interrupted" in done.out
+    why = "has no record: it was lost, or the audit was interrupted"
+    assert f"commits/label=v1  {why}" in done.out
+    done = command("history", "--dataset", tmp_path)
+    assert (done.status, f"commits/label=v1 {why}" in done.err) == (2, True)
 
 
 def test_a_build_whose_audit_has_not_finished_is_left_out(tmp_path: Path) -> None:
