@@ -17,7 +17,7 @@ import pytest
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import Setting
 from tests.advice.sweep.support import NVCC, PTX, PTXAS
-from tests.conftest import ROOT, sized
+from tests.conftest import FIXTURES, ROOT, sized
 from tests.conftest import run as command
 
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -171,6 +171,20 @@ def test_only_the_code_of_the_input_is_tried(options: str, why: str, tmp_path: P
     assert (made["tried"]["missing"] or "").startswith(why)
     assert bool(made["tried"]["points"]) is (not why)
     assert ("spillscan sweep k.cu " in " ".join(made["commands"])) is (not why)
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc")
+def test_code_depends_on_the_constants_of_other_kernels(tmp_path: Path) -> None:
+    """Compiled alone, a kernel with an ``assert`` has other code than in its translation unit."""
+    text = (FIXTURES / "sources" / "demo.cu").read_text()
+    for place, check in ((" float sum[", "assert(n > 0);"), (" if (i < n) out[i] =", "assert(i >= 0);")):
+        text = text.replace(place, check + place)
+    (tmp_path / "k.cu").write_text(f"#include <cassert>\n#define HEAD\n{text}")
+    words = [str(NVCC), "-arch=sm_80", "-lineinfo", "-c", str(tmp_path / "k.cu"), "-o", "k.o"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    made = first(tmp_path, "k.o", "--kernel", "*gemm*", "--try", PATH=os.environ["PATH"])
+    assert made["tried"]["missing"] is None
+    assert made["tried"]["points"]
 
 
 def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:

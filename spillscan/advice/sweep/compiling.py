@@ -16,6 +16,7 @@ import subprocess
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -102,10 +103,16 @@ class Module:
         """Options of ptxas."""
         return " ".join(self._ptxas[1:])
 
+    @cached_property
+    def _as_built(self) -> list[Compiled]:
+        """All kernels compiled together, as in the build: code depends on the constants of the other kernels."""
+        return self._assembled(self.text, self._ptxas, self.kernels)
+
     def compile(self, setting: Setting, symbols: Collection[str]) -> list[Compiled]:
         """Compile the kernels ``symbols`` at ``setting``."""
         if setting == AS_IS:
-            return self._assembled(self.text, self._ptxas, symbols)
+            every = len(symbols) == len(self.kernels)
+            return self._as_built if every else self._assembled(self.text, self._ptxas, symbols)
         compiled: list[Compiled] = []
         if self._marked and not setting.shared_spills:
             old = setting.limit is not None and release(self.version) < FIRST_WITH_MAXNREG
@@ -146,7 +153,8 @@ class Module:
         """Compile kernels of ``text`` with ptxas: together, or each alone if that fails."""
         if not symbols:
             return []
-        only = [] if "--compile-only" in words or "-c" in words else ["-e", ",".join(symbols)]
+        relocatable = "--compile-only" in words or "-c" in words
+        only = [] if relocatable or len(symbols) == len(self.kernels) else ["-e", ",".join(symbols)]
         own, output = next(each for each in words[1:] if each.endswith(".ptx")), words.index("-o") + 1
         with TemporaryDirectory(dir=self._folder) as place:
             source, cubin = Path(place, "kernel.ptx"), Path(place, "kernel.cubin")
@@ -157,7 +165,7 @@ class Module:
                 return [Compiled(tuple(symbols), log, cubin.read_bytes())]
             except FailedError as error:
                 failed = Compiled(tuple(symbols), failure=str(error))
-        if len(symbols) == 1 or not only:
+        if len(symbols) == 1 or relocatable:
             return [failed]
         return [made for each in symbols for made in self._assembled(text, words, [each])]
 

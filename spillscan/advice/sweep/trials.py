@@ -143,10 +143,7 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None, alike: Sequenc
     same = [each for each in alike if unit and (each.key.unit, each.key.arch) == (unit, module.arch)]
     known = {each.key.symbol: each for each in (*same, kernel) if each.key.symbol in module.kernels}
 
-    def at(setting: Setting) -> Point:
-        return points_at(module, {symbol: launch}, setting)[symbol]
-
-    as_built = points_at(module, dict.fromkeys(known, launch), AS_IS)
+    as_built = points_at(module, dict.fromkeys(module.kernels, launch), AS_IS)
     as_is = as_built[symbol]
     if as_is.kernel is None:
         return Trial(missing=as_is.failure)
@@ -159,19 +156,15 @@ def _tried(kernel: Kernel, module: Module, launch: Launch | None, alike: Sequenc
     points, shared = [as_is], None
     settings, missing = steps(as_is.kernel, launch)
     for setting in settings:
-        points.append(at(setting))
+        points.append(points_at(module, {symbol: launch}, setting)[symbol])
         if as_is.spill_bytes and points[-1].spill_bytes == 0:
             break
-    if as_is.spill_bytes and declares.threads and not declares.dynamic_shared:
-        moved = at(SHARED_SPILLS) if spills_to_shared(module.version, module.options) else as_is
+    shares = declares.threads and not declares.dynamic_shared and spills_to_shared(module.version, module.options)
+    if as_is.spill_bytes and shares:
+        moved = points_at(module, {symbol: launch}, SHARED_SPILLS)[symbol]
         shared = moved if moved.spill_bytes is not None and moved.spill_bytes < as_is.spill_bytes else None
-    return Trial(
-        points=marked(points),
-        toolkit=module.version,
-        missing=missing,
-        direction="no spills" if as_is.spill_bytes else "more blocks",
-        shared=shared,
-    )
+    direction: Direction = "no spills" if as_is.spill_bytes else "more blocks"
+    return Trial(points=marked(points), toolkit=module.version, missing=missing, direction=direction, shared=shared)
 
 
 def _difference(given: Kernel, made: Kernel) -> str:
@@ -182,8 +175,7 @@ def _difference(given: Kernel, made: Kernel) -> str:
     apart = linked_apart(given, made, equal=False)
     for name, there, here in compare(given, made):
         if there is not None and here is not None and not (apart and name.startswith("constant_bytes")):
-            metric = find_metric(name)
-            return f"{metric.label} {there:,} → {here:,} {metric.unit}".rstrip()
+            return f"{find_metric(name).label} {there:,} → {here:,} {find_metric(name).unit}".rstrip()
     return "machine code" if not apart and other_code(given, made) else ""
 
 
@@ -199,7 +191,8 @@ def _effects(
     for module in modules:
         kernels = [declared(each, module.arch) for each in module.kernels.values()]
         same = {each.key.symbol: launches.launch_of(each) for each in kernels if _family(each) == family}
-        as_is, made = (points_at(module, same, each) for each in (AS_IS, setting))
+        as_is = points_at(module, dict.fromkeys(module.kernels) | same, AS_IS)
+        made = points_at(module, same, setting)
         for symbol in same:
             before, after = as_is[symbol].kernel, made[symbol].kernel
             if before is None or after is None:
