@@ -136,12 +136,10 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(UsageError) as error:
             load(Layer(), config=name, search=True)
         assert str(error.value) == said
-    (tmp_path / "spillscan.yml").write_text("")
-    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
-        load(Layer(), config=None, search=True)
-    (tmp_path / "spillscan.yaml").touch()
-    with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
-        load(Layer(), config=None, search=True)
+    for name in ("spillscan.yml", "spillscan.yaml"):
+        (tmp_path / name).touch()
+        with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
+            load(Layer(), config=None, search=True)
 
 
 def test_the_file_has_every_limit_of_the_rules_with_its_default() -> None:
