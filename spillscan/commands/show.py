@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif source and kernel.caller:
             say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
         elif source:
-            say(["  no source lines available; pass the binary itself (sm_75 or later)"])
+            say(["  --with source: needs a binary with code for sm_75 or later, not its disassembly"])
     _issues.report_issues(build.issues)
     return 0
 
