@@ -73,7 +73,8 @@ def policy_of(arguments: argparse.Namespace, base: MergeBase | None = None, *, o
     for name in texts:
         if (name == "max_file_bytes") != of_files and name in ("max_file_bytes", *LIMITS):
             raise UsageError(
-                f"--set {name} does not apply here", "use max_file_bytes with `size`, other limits with `check`"
+                f"--set {name} does not apply here",
+                "use max_file_bytes with `size`, other limits with `check` or `diff`",
             )
     given = {name: getattr(arguments, name, None) for name in _OF_OPTIONS}
     texts |= {name: str(value) for name, value in given.items() if value is not None}

@@ -141,7 +141,7 @@ def _roles_lost_unknown(change: Change, terms: Terms) -> str:
     if change.before is None or change.after is None or not _budgets(change.before):
         return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
-        return "the older build uses setmaxnreg; the newer code was not read"
+        return "the older build uses setmaxnreg; pass the newer binary, too, to check it"
     return ""
 
 
