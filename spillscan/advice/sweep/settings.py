@@ -70,13 +70,15 @@ def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Settin
     settings = [AS_IS]
     for word in _words(limits):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= MOST_REGISTERS):
-            raise UsageError(f"--limits: {word[:60]!r} is not a register count", f"use 1 to {MOST_REGISTERS}: 64,96")
+            raise UsageError(
+                f"--limits: {word[:60]!r} is not a register count", f"use 1 to {MOST_REGISTERS}, such as 64,96"
+            )
         settings.append(Setting(limit=int(word)))
     for word in _words(bounds):
         match = _BOUNDS.fullmatch(word) if word.isascii() else None
         threads, blocks = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
         if match is None or not 1 <= threads <= MOST_THREADS or not 1 <= blocks <= MOST_BLOCKS:
-            how = f"write THREADS or THREADSxBLOCKS, at most {MOST_THREADS}x{MOST_BLOCKS}: 256x4"
+            how = f"write THREADS or THREADSxBLOCKS, at most {MOST_THREADS}x{MOST_BLOCKS}, such as 256x4"
             raise UsageError(f"--bounds: {word[:60]!r} are not launch bounds", how)
         settings.append(Setting(threads=threads, blocks=blocks if match[2] else None))
     if len(settings) == 1:

@@ -84,7 +84,11 @@ def occurrences(
     """
     if alone:
         every = [each for series in kernels for each in _changes(series, metrics)]
-        every = [each._replace(severity="note") if each.steps[0].worsening > 0 else each for each in every]
+        grown = [any(step.worsening > 0 for step in each.steps) for each in every]
+        every = [
+            each._replace(steps=_worse_first(each.steps), severity="note") if worse else each
+            for each, worse in zip(every, grown, strict=True)
+        ]
     else:
         every = [each for series in kernels for each in (*_changes(series, metrics), *_events(series))]
         every = list(_with_rules(every, policy))
@@ -125,12 +129,16 @@ def _with_rules(every: Sequence[Occurrence], policy: Policy) -> Iterator[Occurre
         broken_here = sorted(broken[at], key=lambda pair: _SEVERITIES.index(pair[0])) if at in broken else []
         spills = each.state == "new" and each.series.kernel_at(each.first).usage.spill_bytes
         if broken_here and (each.steps or spills):
-            worse = [step for step in each.steps if step.worsening > 0][:1]
-            steps = (*worse, *(step for step in each.steps if step not in worse))
             rules = tuple(rule for _, rule in broken_here)
-            yield each._replace(steps=steps, rules=rules, severity=broken_here[0][0])
+            yield each._replace(steps=_worse_first(each.steps), rules=rules, severity=broken_here[0][0])
         else:
             yield each
+
+
+def _worse_first(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps, led by the first that got worse."""
+    worse = [step for step in steps if step.worsening > 0][:1]
+    return (*worse, *(step for step in steps if step not in worse))
 
 
 def rows(changes: Iterable[Occurrence], names: Names) -> list[Row]:

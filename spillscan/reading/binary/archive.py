@@ -178,7 +178,7 @@ def ends_as_zip(window: Window) -> bool:
 
 
 _STORED, _DEFLATED = 0, 8
-_UNLISTED = "a member is missing from the archive's directory"
+_UNLISTED = "the archive contains a member that its index does not list"
 
 
 def _zip(window: Window, budget: Budget) -> Iterator[Entry]:

@@ -37,7 +37,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
         # A gate must not pass because half of its input was skipped as noise.
-        message = "the disassembly contains lines of a compiler log, which were skipped; pass them as two files"
+        message = "the disassembly contains lines of a compiler log, which were skipped; pass both as two files"
         reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
     account = listing.account
     reading.stats = Stats(

@@ -234,6 +234,9 @@ def test_a_regression_names_what_got_worse_first(tmp_path: Path) -> None:
     steps = {row["name"].partition("(")[0]: row["change"] for row in found}
     assert steps["relax"][0] == ["shared_bytes", 0, 19456]
     assert [metric for metric, *_ in steps["pick"]] == ["stack_bytes", "registers"]
+    chosen = ("--metric", "spill_bytes", "--metric", "shared_bytes")
+    found = json.loads(command("history", "--dataset", tmp_path, *chosen, "-f", "json").out)["regressions"]
+    assert [row["change"][0][0] for row in found if row["name"].startswith("relax")] == ["shared_bytes"]
 
 
 def test_the_page_holds_the_tables(nights: Path, tmp_path: Path) -> None:
