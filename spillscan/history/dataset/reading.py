@@ -114,7 +114,8 @@ class Dataset:
             import pyarrow.parquet  # noqa: F401
         place = Store(root)
         commits, damage = records.load(place)
-        damage += [*records.unfinished(place), *records.uncommitted(place, commits, damage)]
+        damage += records.unfinished(place)
+        damage += records.uncommitted(place, commits, damage)
         if not commits and not damage:
             raise InputError(f"no dataset at {root}", "`spillscan history audit` creates one")
         label = None if chosen is None or not commits else chosen(records.builds_of(commits))

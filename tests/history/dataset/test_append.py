@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -224,6 +225,8 @@ def test_a_build_whose_audit_has_not_finished_is_left_out(tmp_path: Path) -> Non
     assert f"builds left out: v2: {tmp_path}/{why}; `spillscan history verify" in done.err
     assert why in command("scan", f"{tmp_path}/@v2").err
     assert why.replace(" ", "  ", 1) in command("history", "verify", "--dataset", tmp_path).out
+    shutil.rmtree(tmp_path / "commits" / "label=v2")
+    assert "more file" not in command("history", "--dataset", tmp_path).err, "one mark, one reason"
 
 
 def test_threads_and_processes_append_at_once(tmp_path: Path) -> None:
