@@ -12,10 +12,10 @@ from typing import Any
 
 from spillscan.commands import _options, _policy
 from spillscan.judging.policy.effective import DEFAULT, Override, Policy, Setting
-from spillscan.judging.policy.file import KEYS, LIMITS, LaunchEntry, default_of
-from spillscan.judging.policy.file import words as words_of
+from spillscan.judging.policy.file import KEYS, LIMITS, LaunchEntry, default_of, words
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, KernelKey, Launch, Rule, Usage
+from spillscan.output.errors import UsageError
 from spillscan.output.terminal import say
 
 EPILOG = "Example: spillscan config --with origins"
@@ -37,8 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments)
     rules, origins = list(all_rules().values()), "origins" in arguments.also
     lines = listed(policy, rules, origins=origins)
-    if arguments.kernel:
-        key = KernelKey(symbol=arguments.kernel, arch=arguments.arch)
+    if name := arguments.kernel:
+        if not set(name).isdisjoint("<(:* "):
+            raise UsageError(f"--kernel: {name[:60]!r} is not a symbol", "pass the mangled name (see `scan -f csv`)")
+        key = KernelKey(symbol=name, arch=arguments.arch)
         lines = listed_for(policy, Kernel(key=key, role="entry", usage=Usage()), rules, origins=origins)
     say(lines)
     return 0
@@ -58,10 +60,10 @@ def listed(policy: Policy, rules: Sequence[Rule], *, origins: bool) -> Iterator[
     lines += [("accept:", "")] if accepted else []
     for each in accepted:
         parts = {"rule": each.rule, "gap": each.gap, "kernel": each.kernel, "reason": each.reason}
-        words = [f"{name}: {_quoted(value)}" for name, value in parts.items() if value]
-        words += [f"arch: {_value(words_of(each.arch))}"] * (each.arch != "*")
-        words += [f"until: {each.until}"] * bool(each.until)
-        lines.append((f"  - {{{', '.join(words)}}}", each.origin))
+        fields = [f"{name}: {_quoted(value)}" for name, value in parts.items() if value]
+        fields += [f"arch: {_value(words(each.arch))}"] * (each.arch != "*")
+        fields += [f"until: {each.until}"] * bool(each.until)
+        lines.append((f"  - {{{', '.join(fields)}}}", each.origin))
     lines += [("renamed:", "")] if policy.renamed else []
     lines += [(f"  {_quoted(old)}: {_quoted(new)}", "") for old, new in policy.renamed]
     entries = [line for entry in policy.in_force() for line in _entry(entry)]
@@ -79,10 +81,9 @@ def listed_for(policy: Policy, kernel: Kernel, rules: Sequence[Rule], *, origins
 
 
 def _setting(name: str, setting: Setting) -> _Line:
-    value = setting.value
-    if name not in LIMITS and value in (None, ()):
+    if name not in LIMITS and setting.value in (None, ()):
         return f"# {name}: not set", setting.origin
-    return f"{name}: {_value(value)}", setting.origin
+    return f"{name}: {_value(setting.value)}", setting.origin
 
 
 def _severities(rules: Sequence[Rule], layers: Sequence[Mapping[str, Setting]]) -> list[_Line]:
@@ -115,10 +116,9 @@ def _entry(entry: Override) -> Iterator[_Line]:
 
 def _launch(launch: Launch) -> str:
     values = {name: getattr(launch, name) for name in launch.__struct_fields__ if name in LaunchEntry.__struct_fields__}
-    unset = {"cluster_blocks": 1}
-    words = [f"{name}: {value}" for name, value in values.items() if value != unset.get(name)]
-    words += ["override: true"] * (launch.source == "override")
-    return "{" + ", ".join(words) + "}"
+    fields = [f"{name}: {value}" for name, value in values.items() if value != {"cluster_blocks": 1}.get(name)]
+    fields += ["override: true"] * (launch.source == "override")
+    return "{" + ", ".join(fields) + "}"
 
 
 def _value(value: Any) -> str:
