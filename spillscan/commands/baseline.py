@@ -126,7 +126,7 @@ def _save(baseline: Baseline, path: str) -> None:
 def _summary(baseline: Baseline) -> str:
     known = sum(not identity.function for identity in baseline.entries)
     recorded = sum(len(entry.rules) for entry in baseline.entries.values())
-    return f"{count(known, 'kernel')}, {count(recorded, 'finding')} recorded"
+    return f"{count(known, 'distinct kernel')}, {count(recorded, 'finding')} recorded"
 
 
 def _left_out(made: Recording) -> Iterator[str]:
