@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0; 1 if the tried job fails, 2 if the build cannot be read or the job has placeholders."""
     inputs = _inputs.inputs_or_left(arguments.inputs)
-    if not inputs:
+    if not inputs or "-" in inputs:  # each step reads the build again
         raise UsageError("no build is recorded", "run `spillscan run -- COMMAND` for each build step first")
     build = _inputs.scan(inputs)
     commands = tuple(map(_one_command, arguments.build)) or tuple(dict.fromkeys(_recorded(inputs)))

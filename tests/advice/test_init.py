@@ -126,6 +126,7 @@ def test_a_shell_command(project: Path) -> None:
     ("words", "says"),
     [
         ([], "no build is recorded; run `spillscan run -- COMMAND`"),
+        (["-", "--build", "make"], "no build is recorded; run `spillscan run -- COMMAND`"),
         (["build.log"], "no build command is recorded; run `spillscan run -- COMMAND`"),
     ],
 )
