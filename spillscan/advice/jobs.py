@@ -20,7 +20,7 @@ from spillscan.output.safe import printable
 POLICY, BASELINE, IGNORED = "spillscan.yaml", "spillscan-baseline.jsonl", ".gitignore"
 WORKFLOW, PIPELINE = ".github/workflows/spillscan.yml", ".gitlab-ci.yml"
 TO_FILL_IN = {
-    "<SPILLSCAN>": "git URL or wheel of spillscan (or pass --install SPEC)",
+    "<SPILLSCAN>": "git URL (git+https://…) or wheel URL from which pip can install spillscan (or pass --install SPEC)",
     "<IMAGE>": "a container image with nvcc",
 }
 """Placeholders of a job that only the user can fill in."""
@@ -202,7 +202,7 @@ spillscan:{stage}
 
 
 def _install(job: Job) -> str:
-    return job.install if job.install in TO_FILL_IN else f"'{job.install}'"
+    return f"{job.install}  # git or wheel URL of spillscan" if job.install in TO_FILL_IN else f"'{job.install}'"
 
 
 def _lines(commands: Sequence[str], indent: int) -> str:
