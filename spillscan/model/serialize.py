@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec.structs import asdict
 
 from spillscan.model import Build, Issue, Kernel, KernelKey, Launch, LaunchBounds, Stats, Usage
 from spillscan.model.code import OTHER_CLASS, SassStats
@@ -284,10 +285,10 @@ def _bounds(bounds: LaunchBounds | None) -> LaunchBounds | None:
 
 
 def _launch(launch: Launch | None) -> Launch | None:
-    if launch is not None:
-        counts = (launch.dynamic_shared_bytes, launch.max_dynamic_shared_bytes, launch.carveout_percent)
-        if not 1 <= launch.threads_per_block <= 1024 or launch.cluster_blocks < 1 or min(n or 0 for n in counts) < 0:
-            raise ValueError("impossible values of a launch")
+    for name, value in ({} if launch is None else asdict(launch)).items():
+        least = 1 if name in ("threads_per_block", "cluster_blocks") else 0
+        if isinstance(value, int) and (value < least or (name == "threads_per_block" and value > 1024)):
+            raise ValueError(f"impossible launch: `{name}` is {value}")
     return launch
 
 

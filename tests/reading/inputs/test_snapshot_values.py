@@ -37,6 +37,7 @@ WRONG: list[tuple[tuple[str | int, ...], Any]] = [
     ((*KERNEL, "symbol"), "half \udc80"),
     ((*KERNEL, "reasons"), "none"),
     ((*KERNEL, "launch_bounds"), {"max_threads": 0, "required_threads": None}),
+    ((*KERNEL, "launch"), {"threads_per_block": 0}),
     ((*KERNEL, "advisories"), [{"kind": "x", "text": "y", "severity": "grave", "code": None, "location": None}]),
     (KERNEL, 5),
     (("kernels",), {}),
