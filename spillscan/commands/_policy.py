@@ -155,16 +155,12 @@ def with_rot(build: Build, policy: Policy) -> Build:
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
-        what = f"{accepted.rule or accepted.gap} of {accepted.kernel}"
+        what = f"the `accept` entry for {accepted.rule or accepted.gap} with kernel {accepted.kernel!r}"
         if not accepted.is_valid(policy.today):
-            message = (
-                f"the entry that accepts {what} expired on {accepted.until} ({accepted.reason}); renew or delete it"
-            )
+            message = f"{what} expired on {accepted.until} ({accepted.reason}); renew or delete it"
             placed(accepted.origin, "accept-expired", "warning", message)
         elif accepted.until is not None and (accepted.until - policy.today).days <= _SOON_DAYS:
-            placed(
-                accepted.origin, "accept-expires", "note", f"the entry that accepts {what} expires on {accepted.until}"
-            )
+            placed(accepted.origin, "accept-expires", "note", f"{what} expires on {accepted.until}")
     return replace(build, issues=(*build.issues, *notes)) if notes else build
 
 
@@ -183,7 +179,7 @@ def unused_accepts(
         used = any(map(entry.covers, findings)) or any(map(entry.covers, gaps))
         if not used and entry.is_valid(policy.today) and (entry.gap or entry.rule in asked):
             kind = "finding" if entry.rule else "gap"
-            message = f"no {kind} matches the entry that accepts {entry.rule or entry.gap} of {entry.kernel!r}"
+            message = f"no {kind} matches the `accept` entry for {entry.rule or entry.gap} with kernel {entry.kernel!r}"
             notes.append(_placed(entry.origin, "policy-names-nothing", "note", message))
     return notes
 

@@ -62,7 +62,7 @@ def test_findings(entry: str, day: str, status: int, found: Any, issues: Any, tm
 def test_an_entry_that_ended_is_named(what: str, tmp_path: Path) -> None:
     (tmp_path / "spillscan.yaml").write_text(f"accept:\n- {{{what}, reason: r, until: 2030-01-31}}\n")
     output = run("check", HEAD, cwd=tmp_path, env=on("2030-02-01")).stderr.decode()
-    assert f"the entry that accepts {what.partition(': ')[2]} of * expired on 2030-01-31 (r)" in output
+    assert f"the `accept` entry for {what.partition(': ')[2]} with kernel '*' expired on 2030-01-31 (r)" in output
 
 
 def test_by_option(tmp_path: Path) -> None:
