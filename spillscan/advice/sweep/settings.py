@@ -70,9 +70,7 @@ def parse_settings(limits: Iterable[str], bounds: Iterable[str]) -> tuple[Settin
     settings = [AS_IS]
     for word in _words(limits):
         if not (word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= MOST_REGISTERS):
-            raise UsageError(
-                f"--limits: {word[:60]!r} is not a register count", f"use 1 to {MOST_REGISTERS}, such as 64,96"
-            )
+            raise UsageError(f"--limits: {word[:60]!r} is not a register count", f"use 1 to {MOST_REGISTERS}")
         settings.append(Setting(limit=int(word)))
     for word in _words(bounds):
         match = _BOUNDS.fullmatch(word) if word.isascii() else None
