@@ -79,10 +79,10 @@ def lines(rule: Rule, about: Explanation) -> Iterator[str]:
     subjects = " and ".join(_SUBJECTS[scope] for each in checks() if each.rule == rule for scope in each.scopes)
     yield from _explained(rule.id, about, f"severity: {rule.severities}; checks {subjects}")
     yield ""
-    yield "How to suppress it or change its severity in spillscan.yaml"
+    yield "How to suppress this rule or change its severity in spillscan.yaml"
     yield from (f"  {line}" for line in suppression(rule))
     yield ""
-    yield from wrapped(["To accept it until a date, use an `accept` entry with `until`."], style_of())
+    yield from wrapped(["To accept its findings until a date, use an `accept` entry with `until`."], style_of())
 
 
 def kind_lines(code: str, about: Explanation) -> Iterator[str]:
@@ -91,7 +91,7 @@ def kind_lines(code: str, about: Explanation) -> Iterator[str]:
     yield from _explained(code, about, f"gap: may hide {hides}" if hides else "issue: hides nothing that a gate checks")
     if hides:
         yield ""
-        yield f"How to accept it in spillscan.yaml (for one call: --accept {code}[=GLOB])"
+        yield f"How to accept this gap in spillscan.yaml (for one call: --accept {code}[=GLOB])"
         yield from ("  accept:", f"    - gap: {code}", '      kernel: "third_party/*"', '      reason: "why"')
 
 

@@ -170,7 +170,7 @@ class ListingAccount(Struct):
         if strange := self.undecodable_bytes:
             self.report(
                 "undecodable",
-                f"the disassembly has {count(strange, 'byte')} outside ASCII; cuobjdump prints only ASCII",
+                f"the disassembly has {count(strange, 'non-ASCII byte')}, so it may be damaged",
             )
         if self.unknown_lines > SHOWN:
             message = (

@@ -313,11 +313,8 @@ def may_be(function: SassFunction, kernel: Kernel) -> bool:
 def with_function(kernel: Kernel, function: SassFunction, issues: list[Issue]) -> Kernel:
     """``kernel`` with its machine code; contradictions are added to ``issues``."""
     stats, reported = function.stats, kernel.usage.spills
-    if (
-        reported is not None
-        and kernel.confidence == "certain"
-        and (text := _spills_differ(stats.local, kernel, reported))
-    ):
+    certain = kernel.confidence == "certain" and stats.instructions  # 0: the code was not analyzed
+    if reported is not None and certain and (text := _spills_differ(stats.local, kernel, reported)):
         issues.append(contradiction("spill-mismatch", kernel, text, stats.origin))
     if function.usage is not None:
         kernel = _with_binary(kernel, function, function.usage, issues)

@@ -160,8 +160,8 @@ class _Log:
         clauses = sum(len(kernel.usage.unknown_clauses) for kernel in strange)
         if strange:
             first = strange[0]
-            what = count(clauses, "part of a line is", "parts of lines are")
-            message = f"{what} not understood, such as {first.usage.unknown_clauses[0]!r}"
+            unknown = count(clauses, "unknown value")
+            message = f"ptxas lines contain {unknown}, such as {first.usage.unknown_clauses[0]!r}"
             reading.issues.append(Issue(code="unknown-clause", message=message, origin=first.origins[0]))
         reading.stats = Stats(
             inputs=1,

@@ -52,3 +52,4 @@ def test_undecodable_code_is_unknown(tmp_path: Path) -> None:
     done = run("check", path)
     assert done.returncode == 2
     assert b"a ptxas -v log reports their spills" in done.stdout + done.stderr
+    assert b"mismatch" not in run("check", path, LOG).stdout

@@ -79,7 +79,7 @@ def test_undecodable_bytes(read: Read) -> None:
     dump_items = list(dump)
     functions = [item for item in dump_items if isinstance(item, SassFunction)]
     assert dump.account.undecodable_bytes == 4
-    assert "4 bytes" in [item.message for item in dump_items if isinstance(item, Issue)][-1]
+    assert "4 non-ASCII bytes" in [item.message for item in dump_items if isinstance(item, Issue)][-1]
     assert sum(f.stats.instructions for f in functions) + dump.account.unknown_lines == sum(
         f.stats.instructions for f in read(DUMP)[0]
     )
