@@ -62,7 +62,7 @@ def assert_no_spills(
     kept = tuple(each for each in build.kernels if arch in (None, each.key.arch) and matches(each, kernel))
     if not kept:
         where = f" for {arch}" if arch else ""
-        raise InputError(f"no kernel matches {kernel!r}{where}", "spillscan scan --all lists the kernels")
+        raise InputError(f"no kernel matches {kernel!r}{where}", "`spillscan scan --all BUILD` lists the kernels")
     policy = Policy((from_options({MAX_BYTES.name: str(max_spill_bytes)}),))
     judgement = check(replace(build, kernels=kept), policy)
     spilling = [each for each in judgement.findings if each.rule == SPILL.id]

@@ -95,7 +95,7 @@ class Plant(NamedTuple):
 
 GONE = SOURCE[SOURCE.index("\n__global__ void __launch_bounds__(128)") :]
 FIRST = "template __global__ void scale<40>(float *);"
-UNRECORDED = "unrecorded-kernels::not recorded, so regressions go unnoticed: "
+UNRECORDED = "unrecorded-kernels::not in the baseline, so only limits apply: "
 NOTE = "::notice title=spillscan%3A "
 PLANTS = (
     Plant("nothing", "kernels.cu", "}", "}", 0, "spillscan: no findings in 3 kernels (sm_90), 0 spilling"),

@@ -146,7 +146,7 @@ def causes(
     ``built``: the kernel as compiled for a trial, which may tell more about its register limit.
     """
     if kernel.saves_for_callers:
-        yield "saves callee-saved registers for its callers"
+        yield "the function saves callee-saved registers for its callers"
     for role in kernel.sass.roles if kernel.sass else ():
         if role.registers is not None and role.spill is not None and role.spill.bytes:
             yield f"warps with {role.registers} registers (setmaxnreg) spill {role.spill.bytes:,} B"

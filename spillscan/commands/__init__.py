@@ -137,7 +137,8 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("-"):
                 what, hint = self._wrong_option(option)
             else:
-                what, hint = f"unexpected argument {option}", "list all inputs next to each other"
+                several = any(each.nargs in ("*", "+", argparse.PARSER) for each in self._get_positional_actions())
+                what, hint = f"unexpected argument {option}", "list all inputs next to each other" * several
         what = what.replace("the following arguments are required:", "missing")
         line = printable(f"{self.prog}: {what}", _LONGEST_ERROR)
         self.exit(2, f"{line}; {hint or f'see `{self.prog} --help`'}\n")

@@ -150,7 +150,7 @@ class Gate(NamedTuple):
             notes["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
         if result.of("unknown"):
             notes["unrecorded-kernels"] = (
-                f"not recorded, so regressions go unnoticed: {_named(result.of('unknown'))}; {write}"
+                f"not in the baseline, so only limits apply: {_named(result.of('unknown'))}; {write}"
             )
         return notes
 
@@ -169,7 +169,7 @@ class Gate(NamedTuple):
         ]
         if missing:
             rules = ", ".join(dict.fromkeys(each.rule for each in missing))
-            message = f"{self.path} lists [{rules}] of {_named(missing)}; the build lacks metrics to check this"
+            message = f"{self.path} lists findings [{rules}] of {_named(missing)}; the build lacks their metrics"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 

@@ -32,7 +32,8 @@ def report_issues(issues: Sequence[Issue]) -> None:
         place = f"{issue.origin}: " if issue.origin else ""
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
-        complain(f"… {count(len(ranked) - ISSUES_SHOWN, 'more issue')} (`spillscan check -f json BUILD` lists all)")
+        more = count(len(ranked) - ISSUES_SHOWN, "more issue")
+        complain(f"… {more} (`spillscan check -f json BUILD` lists those of a build)")
 
 
 def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:
@@ -74,4 +75,5 @@ def refuse_issues(issues: Sequence[Issue]) -> None:
     """``--strict``: raise UndecidedError if any issue is more than a note."""
     severe = [issue for issue in issues if issue.severity != "note"]
     if severe:
-        raise UndecidedError(f"{count(len(severe), 'issue')} in the input (--strict), the first: {severe[0].message}")
+        what = f"{count(len(severe), 'issue')} in the input (--strict), the first: {severe[0].message}"
+        raise UndecidedError(what, f"see `spillscan explain {severe[0].code}`")

@@ -31,13 +31,13 @@ class MergeBase:
         self.top = top.decode(errors="surrogateescape").rstrip("\n")
         self.prefix = (self._git("rev-parse", "--show-prefix") or b"").decode(errors="surrogateescape").rstrip("\n")
         if self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
-            raise UsageError(f"{OPTION}: HEAD has no commit yet", "pass --baseline alone")
+            raise UsageError(f"{OPTION}: HEAD has no commit yet", "use --baseline instead")
         if self._git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
             raise UsageError(f"{OPTION}: unknown revision {revision!r}", f"fetch it, or {_DEEPER}")
         base = self._git("merge-base", "HEAD", revision)
         if base is None:
             shallow = self._git("rev-parse", "--is-shallow-repository") == b"true\n"
-            hint = f"this clone is shallow: {_DEEPER}" if shallow else "they share no history: pass --baseline alone"
+            hint = f"this clone is shallow: {_DEEPER}" if shallow else "they share no history: use --baseline instead"
             raise UsageError(f"{OPTION}: HEAD and {revision!r} have no merge base", hint)
         self.commit = base.decode().split()[0]
 

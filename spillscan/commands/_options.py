@@ -117,7 +117,7 @@ def keyed(texts: Iterable[str], known: Collection[str]) -> dict[str, str]:
         if name not in known:
             raise UsageError(f"--set {text[:60]}: unknown key {name[:60]!r}", nearest(name, known) or _KEYS)
         if not equals:
-            raise UsageError(f"--set {name} has no value", f"write {name}=VALUE")
+            raise UsageError(f"--set {name} has no value", f"write --set {name}=VALUE")
         values[name] = value
     return values
 

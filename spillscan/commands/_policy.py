@@ -187,13 +187,9 @@ def unused_accepts(
 def unused_renames(policy: Policy, changes: Iterable[Change]) -> list[Issue]:
     """Notes on the stated renames that pair none of the ``changes``."""
     paired = {each.evidence.rule for each in changes if each.evidence.kind == "stated"}
+    given = "--rename, or `renamed` in the policy"
     return [
-        _placed(
-            "renamed",
-            "policy-names-nothing",
-            "note",
-            f"{old!r} → {new!r} pairs no removed kernel with an added one",
-        )
+        _placed(given, "policy-names-nothing", "note", f"{old!r} → {new!r} pairs no removed kernel with an added one")
         for old, new in policy.renamed
         if f"{old} → {new}" not in paired
     ]

@@ -47,7 +47,7 @@ class Selection(NamedTuple):
         wanted.refuse_unmatched(kernels)
         kept = [wanted._narrowed(build) for build in builds]
         if kernels and not any(build.kernels for build in kept):
-            raise InputError("no kernel matches both --arch and --kernel", f"the input has {_archs(kernels)}")
+            raise InputError("no kernel matches both --arch and --kernel", "leave out one of them")
         return kept
 
     def refuse_unmatched(self, kernels: Sequence[Kernel]) -> None:
@@ -118,4 +118,4 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
 
 def _archs(kernels: Sequence[Kernel]) -> str:
     """Archs of the kernels: ``sm_80, sm_90``."""
-    return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "no arch"
+    return ", ".join(sorted({kernel.key.arch for kernel in kernels if kernel.key.arch})) or "kernels of unknown arch"

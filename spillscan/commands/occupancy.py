@@ -182,7 +182,7 @@ def _bounds(written: str, device: Device) -> _Answer:
     try:
         limit = register_limit(device, int(threads), int(blocks or "1"))
     except ValueError:
-        raise UsageError(f"--launch-bounds must be T or T,B, not {written[:60]!r}") from None
+        raise UsageError(f"--launch-bounds must be THREADS or THREADS,BLOCKS, not {written[:60]!r}") from None
     occupancy = resident(Configuration(device=device, registers=limit.registers, threads_per_block=limit.threads))
     row = {"arch": device.target, **asdict(limit), **data.as_row(occupancy)}
     return _Answer(lambda style: text.limit_lines(device, limit, occupancy), row, [row])

@@ -89,5 +89,5 @@ def _archs(texts: list[str]) -> list[str]:
     archs = [word for text in texts for word in text.split(",") if word]
     for arch in archs:
         if not _ARCH.fullmatch(arch):
-            raise UsageError(f"--arch: {arch[:60]!r} is not a real arch", "write sm_90 or sm_90a")
+            raise UsageError(f"--arch: {arch[:60]!r} is not a real arch", "use a name such as sm_90 or sm_90a")
     return list(dict.fromkeys(archs))

@@ -106,7 +106,7 @@ def test_an_unknown_block_size_gives_steps_of_eight_registers(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
-        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and its compile command was not recorded"),
+        (lambda folder: (folder / "k.ptx").unlink(), "k.ptx was not found, and no `spillscan run` recorded"),
         (lambda folder: (folder / "k.ptx").write_text(PTX.read_text()),
          "other options, source or ptxas; build again under `spillscan run`"),
         (lambda folder: (folder / "k.ptx").write_text(".version 8.0\n.target sm_90\n"), "does not produce this kernel"),
@@ -256,8 +256,8 @@ def others(folder: Path) -> None:
     [
         ((), None, "block size unknown; set --launch 'GLOB=THREADS'"),
         (("--launch", "*=256,999999"), None, "it cannot launch: "),
-        (("--launch", "*=32,65536,override"), None, "limited by shared memory, not by registers"),
-        (("--launch", "*=256"), unlinked, "k.ptx was not found, and its compile command was not recorded"),
+        (("--launch", "*=32,65536,override"), None, "occupancy is limited by shared memory, not by registers"),
+        (("--launch", "*=256"), unlinked, "k.ptx was not found, and no `spillscan run` recorded its compile command"),
         (("--launch", "*=256"), others, "recompiled, it differs from the input (spill stores 0 → 1,224 B): "),
     ],
 )  # fmt: skip

@@ -195,7 +195,7 @@ def _value(metric: str, text: str, unit: str, origin: Origin) -> float | None:
     unit_match, number = _UNITS[METRICS[metric]].fullmatch(unit), _NUMBER.fullmatch(text.strip())
     if unit_match is None or number is None:
         what = "is not a number" if unit_match else f"has the unknown unit {printable(unit, 40)!r}"
-        _damaged(origin, f"{metric}: {printable(text, 120)!r} {what}", f"{_AGAIN} (LC_ALL=C)")
+        _damaged(origin, f"{metric}: {printable(text, 120)!r} {what}", _AGAIN.replace("ncu", "LC_ALL=C ncu"))
     scale = _SCALES[unit_match[1]]
     value = float(number[1].replace(",", "") + (number[2] or "")) * scale
     if metric not in _WHOLE:

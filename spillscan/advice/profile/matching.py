@@ -93,8 +93,8 @@ def contradictions(launches: Sequence[Matched]) -> list[Issue]:
         if kernel is None:
             code, why = "profile-unmatched", f"cannot be matched: {each.unmatched}"
         elif agrees(launch, kernel) is False:
-            registers = f"{launch.metrics['registers']:g} registers, compiled with {kernel.usage.registers}"
-            code, why = "profile-contradicts", f"launched with {registers}: another build?"
+            seen = f"{launch.metrics['registers']:g} registers in the profile"
+            code, why = "profile-contradicts", f"{seen}, {kernel.usage.registers} in the build; pass the profiled build"
         else:
             continue
         text = printable(f"{each.name}: {why}")

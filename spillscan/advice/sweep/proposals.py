@@ -52,7 +52,7 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
     if summary.at_most:
         return [], "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
     if "registers" not in now.limiters:
-        limited = f"limited by {limited_by(now.limiters)}, not by registers"
+        limited = f"occupancy is limited by {limited_by(now.limiters)}, not by registers"
         return [], limited if now.can_launch else f"it cannot launch: {'; '.join(now.reasons)}"
     more = bounds_for_more_blocks(now)
     if more is None:
@@ -75,7 +75,7 @@ def refusal(kernel: Kernel, command: str) -> str:
     if kernel.sass is not None and kernel.sass.roles:
         return "its warps get their registers from setmaxnreg, not from launch bounds"
     if not command:
-        record = "its compile command was not recorded (spillscan run)"
+        record = "no `spillscan run` recorded its compile command"
         named = next((file for file in (kernel.source, kernel.key.unit) if file and file.endswith((".cu", ".ptx"))), "")
         if not named:
             return f"its source is unknown, and {record}"

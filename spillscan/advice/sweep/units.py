@@ -72,7 +72,7 @@ def tool(name: str) -> str:
         if program := shutil.which(name, path=path):
             return os.path.abspath(program)
     if name == "nvcc":
-        raise UsageError("a CUDA source needs nvcc, which was not found", "install a toolkit, or pass PTX (nvcc -ptx)")
+        raise UsageError("no nvcc found to compile CUDA source", "install a toolkit, put nvcc on the PATH, or pass PTX")
     raise UsageError("no ptxas found", NO_PTXAS)
 
 
@@ -85,7 +85,7 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]
     if not chosen:
         wanted = " or ".join(globs) or "a kernel"
-        raise InputError(f"no compilation in {path} contains {wanted}", "pass its nvcc command, quoted")
+        raise InputError(f"no compilation in {path} contains {wanted}", "check --kernel, or pass a quoted nvcc command")
     return [Unit(each.source, _nvcc(each.command), each.folder, each.object) for each in chosen]
 
 

@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     if result.status:
         failed = sum(gap.code == "unreadable" for gap in result.gaps)
         others = dict.fromkeys(gap.code for gap in result.gaps if gap.code != "unreadable")
-        problems = [f"{counted(failed)} could not be read"] * bool(failed) + [
-            f"incomplete input: {', '.join(others)}"
-        ] * bool(others)
-        raise UndecidedError(", ".join(problems), "see `spillscan explain GAP`; --accept GAP=GLOB accepts it")
+        problems = [f"{counted(failed)} could not be read [unreadable]"] * bool(failed)
+        problems += [f"incomplete input [{', '.join(others)}]"] * bool(others)
+        how = "`spillscan explain CODE` says what to do; `--accept CODE=GLOB` accepts a gap"
+        raise UndecidedError(", ".join(problems), how)
     return result.status
 
 

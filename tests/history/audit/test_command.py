@@ -83,7 +83,7 @@ def test_it_does_not_pass_if_a_file_was_not_read(tmp_path: Path, capsys: pytest.
     assert audit(*options) == 2
     assert "\x1b" not in capsys.readouterr().out, "a file's name does not act in a terminal"
     assert audit(*options) == 2, "a failed file is read again"
-    assert "1 file could not be read; " in capsys.readouterr().err
+    assert "1 file could not be read [unreadable]; " in capsys.readouterr().err
     assert audit(*options, "--accept", "unreadable=*/cut*") == 0
     capsys.readouterr()
     assert audit(*options, "--exclude", "cut*") == 0
@@ -110,7 +110,7 @@ def test_the_summary_and_history_count_the_same(tmp_path: Path, capsys: pytest.C
     for _ in range(2):  # what was read before hides what it hid
         assert audit(*options) == 2
         said = capsys.readouterr()
-        assert "1 file could not be read, incomplete input: build-failed; " in said.err
+        assert "1 file could not be read [unreadable], incomplete input [build-failed]; " in said.err
         assert "1 gap: build-failed (1)" in said.out
     assert audit(*options, "--accept", "build-failed=*/failed.log", "--accept", "unreadable=*.o") == 0
     assert audit(*options, "--accept", "build-failed=*/other.log", "--accept", "unreadable=*.o") == 2
@@ -137,7 +137,7 @@ def test_an_audit_that_sees_no_kernel_does_not_pass(tmp_path: Path, capsys: pyte
     log.write_text("ptxas info    : 0 bytes gmem\n" * 40)
     for _ in range(2):
         assert audit(log, "--dataset", tmp_path / "data", "--label", "v1") == 2
-        assert "incomplete input: no-kernel" in capsys.readouterr().err
+        assert "incomplete input [no-kernel]" in capsys.readouterr().err
     assert audit(log, "--dataset", tmp_path / "data", "--label", "v1", "--accept", "no-kernel") == 0
 
 
