@@ -1,4 +1,4 @@
-"""Record the findings of a build, so that `check --baseline` fails only on regressions."""
+"""Record the findings of a build, so that `check --baseline` fails only on new or worse ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print the policy in force: the defaults, overridden by spillscan.yaml, overridden by options.
+"""Print the policy in force: options override spillscan.yaml, which overrides the defaults.
 
 The output is a policy file. With --kernel, print the values for one kernel.
 """

@@ -1,6 +1,6 @@
 """Compare two builds: added, removed and changed kernels, and the findings with their severity.
 
---why ranks the causes. --by arch prints one row per kernel and one column per arch instead, for one or more builds.
+--why ranks the causes. --by arch prints tables with one column per arch instead, for one or more builds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=(*_policy.FAIL_ON, "policy", "code"),
-        help="lowest severity that fails (default: never); policy: the one set in the policy; code: the same, and any"
+        help="lowest severity that fails (default: never); policy: `fail_on` in the policy; code: like policy, but any"
         " difference in machine code is an error",
     )
     _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence (text or json)")

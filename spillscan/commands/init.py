@@ -1,6 +1,6 @@
 """Write a policy, a baseline of today's kernels, and a CI job that repeats the build recorded by `spillscan run`.
 
-Existing files are kept or extended. --try runs the job's build and check commands in a clean clone of the last commit.
+Existing files are not replaced. --try runs the job's build and check commands in a clean clone of the last commit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _options.add_inputs(parser, f"or glob (default: {RUN_FILE} as written by `spillscan run`)")
     _options.words(parser, "--build", "COMMAND", "build command of the job (default: the recorded commands)")
-    about = "argument of the job's `pip install` (default: where this copy came from, if known)"
+    about = "argument of the job's `pip install` (default: where this copy of spillscan came from, if known)"
     parser.add_argument("--install", metavar="SPEC", help=about)
     _options.flag(parser, "--try", "run the job's build and check commands in a clean clone of the last commit")
     _options.add_launches(parser)

@@ -1,6 +1,6 @@
 """Print resident blocks per SM, the limit of each resource, and what would gain or lose a block.
 
-Pass a device (sm_89, 9.0 or H100) with --threads and --registers, or a build to list its kernels.
+Pass a device such as H100 with --threads and --registers, or a build to list its kernels.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KEYS = {
     "carveout_percent": "preferred shared memory, percent of the SM's maximum",
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (compute capability 9.0 and later)",
-    "min_blocks_per_sm": "blocks to reach (prints the dynamic shared memory available to each)",
+    "min_blocks_per_sm": "target blocks per SM (prints the dynamic shared memory available to each block)",
     "stack_bytes": "stack bytes per thread (prints the GPU memory reserved for it)",
     "cache_preference": f"{', '.join(PREFERENCES)} (compute capability 3.x, 7.0 and later)",
     "global_caching": f"{', '.join(CACHING)} (compute capability 5.2, 5.3, 6.1, 6.2)",

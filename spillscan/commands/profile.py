@@ -1,4 +1,7 @@
-"""Compare an Nsight Compute profile with a build: time and the share of spill instructions per launch."""
+"""Print the time and the share of spill instructions of the launches in an Nsight Compute profile.
+
+With INPUT, launches without a kernel in the build, or with another register count, are reported.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="CSV of ncu (raw page with --set full, or details page): file, folder, glob, or - for standard input",
+        help="CSV that `ncu --set full` wrote (raw or details page): file, folder, glob, or - for standard input",
     )
     parser.add_argument("inputs", nargs="*", default=[], metavar="INPUT", help="the profiled build")
     _options.flag(parser, "--launches", "print the block sizes as a policy file instead (requires INPUT)")
@@ -74,4 +77,4 @@ def _selected(each: Matched, option: str, wanted: str) -> bool:
     if option == "--arch":
         return each.launch.arch == wanted
     names = names_of(each.launch.kernel if each.kernel is None else each.kernel.named_by)
-    return bool(compiled(wanted).fits(text_of(names), names))
+    return wanted == each.name or bool(compiled(wanted).fits(text_of(names), names))

@@ -33,15 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="run file to write or update (default: spillscan-build.json); earlier calls stay if their outputs exist",
+        help="run file to write, or to update if it exists (default: spillscan-build.json)",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         metavar="DIR",
-        help="another folder to watch for files with GPU code, besides the git work tree (else the current folder) and"
-        " the folders of recorded calls; repeatable",
+        help="also watch DIR for files with GPU code, such as an output folder outside the git work tree; repeatable",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="build command")
 

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _options.add_one_arch(parser)
     _options.add_with(parser, {"source": "source lines with their instructions (binaries of sm_75 and later)"})
     parser.add_argument("--source-root", metavar="DIR", help="folder of the source files for --with source")
-    _options.add_rows(parser, 40, "local-memory slots to show", "slots")
+    _options.add_rows(parser, 40, "source lines and local-memory slots to show", "lines and slots")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="PTX file, CUDA source, quoted nvcc command, or run file (with --kernel)",
+        help="PTX file, CUDA source, quoted nvcc command, or run file (choose kernels with --kernel)",
     )
-    default = "default without --bounds: each limit that lets another warp fit"
+    default = "default if --bounds is not given: 11 limits from 255 down to 32"
     _options.words(parser, "--limits", "N,…", f"register limits to try ({default})")
     _options.words(parser, "--bounds", "THREADS[xBLOCKS],…", "launch bounds to try, such as 256x4")
     _options.words(parser, "--arch", "ARCH,…", "arch to compile for")

@@ -148,7 +148,7 @@ def _occupancy(row: KernelRow) -> tuple[str, str]:
 
 def _in_loops(kernel: Kernel) -> str:
     """``48 (depth ≤2)``: spill instructions inside loops, and their greatest loop depth."""
-    if kernel.sass is None:
+    if kernel.sass is None or not kernel.sass.instructions:
         return UNKNOWN
     looping = kernel.sass.local.spills_in_loops
     return f"{sum(looping.values()):,} (depth {'≤' * (len(looping) > 1)}{max(looping)})" if looping else "0"

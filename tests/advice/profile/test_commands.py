@@ -62,6 +62,7 @@ def test_kernels_and_archs_are_chosen_and_choosing_nothing_is_an_error() -> None
         "\n".join(lines("profile", DEMO, DEMO_LOG, "--kernel", "dynsmem", "--arch", "sm_90", "-f", "json"))
     )
     assert len(rows["launches"]) == 5
+    assert len(lines("profile", NCU / "report-raw.csv.zst", "--kernel", "main::lambda2")) == 4, "as printed"
     assert run("profile", DEMO, "--kernel", "nope").returncode == 2
     assert run("profile", DEMO, "--arch", "sm_80").returncode == 2
 

@@ -49,6 +49,7 @@ def test_undecodable_code_is_unknown(tmp_path: Path) -> None:
                     figure.get(Kernel(key=KernelKey(symbol="k"), role="entry", usage=Usage(), sass=function.stats))
                     is None
                 )
+    assert b"warps, regs  -\n" in run("scan", path).stdout, "spills in loops"
     done = run("check", path)
     assert done.returncode == 2
     assert b"a ptxas -v log reports their spills" in done.stdout + done.stderr
