@@ -46,16 +46,16 @@ _METRICS: tuple[Metric, ...] = STORED
 KernelRow: Any = msgspec.defstruct(
     "KernelRow",
     [
-        _column("canonical", str, "canonical symbol, the same in all checkouts and toolkits"),
+        _column("canonical", str, "symbol without parts that depend on checkout or toolkit"),
         _column("arch", str | None, "arch, such as `sm_90a`"),
         _column("symbol", str, "symbol as printed"),
         _column("name", str, "full demangled name"),
-        _column("short_name", str, "name without scopes and arguments"),
-        _column("object", str, "object or source of the build step"),
-        _column("source", str, "source file of the build step"),
+        _column("short_name", str, "name without scopes, template arguments and parameters"),
+        _column("object", str, "object or source, if the input names it"),
+        _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
-        _column("final", bool | None, "false for relocatable code before the link"),
+        _column("final", bool | None, "`false` for relocatable code before the link, `true` after it"),
         *(_column(each.name, int | None, each.about) for each in _METRICS),
         _column("compile_ms", float | None, "compile time in ms, as printed"),
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
@@ -63,7 +63,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
         _column("unit_id", str, "unit of the row (`unit_id` of `units`)"),
         _column("position", int, "index within the unit"),
-        _column("commit", str, "audit that wrote the row"),
+        _column("commit", str, "stored batch that contains the row"),
     ],
 )
 """One kernel; the rows of a file are ordered by ``canonical``."""
@@ -85,7 +85,7 @@ class UnitRow(Struct):
     recognised_lines: Annotated[int | None, Meta(description="lines understood")]
     unknown_lines: Annotated[int | None, Meta(description="lines not understood")]
     unknown_clauses: Annotated[int | None, Meta(description="clauses not understood")]
-    commit: Annotated[str, Meta(description="audit that wrote the row")]
+    commit: Annotated[str, Meta(description="stored batch that contains the row")]
 
 
 class IssueRow(Struct):
@@ -97,11 +97,11 @@ class IssueRow(Struct):
     input: Annotated[str | None, Meta(description="name of the input")]
     line: Annotated[int | None, Meta(description="line number")]
     format: Annotated[str | None, Meta(description="format of the input")]
-    hides: Annotated[tuple[str, ...] | None, Meta(description="metrics that may be missing")]
+    hides: Annotated[tuple[str, ...] | None, Meta(description="data that may be missing (null: the default for `code`)")]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
     unit_id: Annotated[str, Meta(description="unit of the row (`unit_id` of `units`)")]
     position: Annotated[int, Meta(description="index within the unit")]
-    commit: Annotated[str, Meta(description="audit that wrote the row")]
+    commit: Annotated[str, Meta(description="stored batch that contains the row")]
 
 
 TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}
