@@ -97,7 +97,7 @@ class IssueRow(Struct):
     input: Annotated[str | None, Meta(description="name of the input")]
     line: Annotated[int | None, Meta(description="line number")]
     format: Annotated[str | None, Meta(description="format of the input")]
-    hides: Annotated[tuple[str, ...] | None, Meta(description="data that may be missing (null: the default for `code`)")]
+    hides: Annotated[tuple[str, ...] | None, Meta(description="possibly missing data (null: default for `code`)")]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
     unit_id: Annotated[str, Meta(description="unit of the row (`unit_id` of `units`)")]
     position: Annotated[int, Meta(description="index within the unit")]
