@@ -46,7 +46,7 @@ EPILOG = "Example: spillscan occupancy sm_80 --threads 128 --registers 40; spill
 _MOST_DIGITS = 16
 _KEYS = {
     "max_dynamic_shared_bytes": "the kernel's MaxDynamicSharedMemorySize attribute, or max",
-    "carveout_percent": "preferred shared memory, percent of the SM's maximum",
+    "carveout_percent": "preferred shared memory, percent of the SM's maximum (compute capability 7.0 and later)",
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (compute capability 9.0 and later)",
     "min_blocks_per_sm": "target blocks per SM (prints the dynamic shared memory available to each block)",
