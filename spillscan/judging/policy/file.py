@@ -100,7 +100,7 @@ class PolicyFile(Limits, frozen=True):
 
     version: Annotated[Literal[1], Meta(title="1")] = 1
     fail_on: Annotated[FailOn, _about("lowest severity that fails a gate")] = "error"
-    expect_kernels: Annotated[Count | None, _about("minimum number of kernels; with fewer, exit status 2")] = None
+    expect_kernels: Annotated[Count | None, _about("minimum number of kernels; fewer are reported as a gap")] = None
     devices: Annotated[Words | None, _about("devices for blocks per SM; default: the kernel's arch")] = None
     require_archs: Annotated[
         Words | None, _about("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
