@@ -54,7 +54,7 @@ _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _IDENTITY = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
 _WIDE = ("ID", "Kernel Name")
 _LONG = (*_WIDE, "Metric Name", "Metric Unit", "Metric Value")
-_AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base"
+_AGAIN = "export the profile: ncu -i REPORT --csv --page raw --print-units base > profile.csv"
 _MAKE = "create a profile: ncu --csv --page raw --set full PROGRAM > profile.csv"
 
 

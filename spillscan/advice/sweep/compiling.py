@@ -241,7 +241,7 @@ class Workshop:
         runs = [step for step in steps if _tool(step) == "ptxas"]
         if archs := [word[6:] for step in runs for word in step if word.startswith("-arch=")]:
             return archs
-        raise InputError(f"the compile command of {unit.path} produces no machine code", "compile with -c -arch=sm_90")
+        raise InputError(f"nvcc produces no machine code from {unit.path}", "compile CUDA source with -c -arch=sm_90")
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch
