@@ -105,7 +105,7 @@ PLANTS = (
           "8 → 4 on sm_90 at 256 threads (its launch bounds), limited by shared memory",
           ("sums (sm_90) [blocks-lost]",)),
     Plant("renamed kernel", "kernels.cu", "relax", "relax_all", 0,
-          NOTE + "stale-kernels::replaced by other kernels: 1 kernel (relax (sm_90)) of spillscan-baseline.jsonl;"),
+          NOTE + "stale-kernels::not in this build: 1 kernel (relax (sm_90)) of spillscan-baseline.jsonl;"),
     Plant("new arch", "Makefile", "ARCHS = sm_90", "ARCHS = sm_90 sm_80", 0,
           NOTE + UNRECORDED + "3 kernels (relax (sm_80), sums (sm_80), scale<40> (sm_80));"),
     Plant("removed kernel", "kernels.cu", GONE, "", 0,

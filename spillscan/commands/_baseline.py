@@ -147,7 +147,7 @@ class Gate(NamedTuple):
                 f"the new names: {self._offer('write')}, then {self._offer('prune')}"
             )
         if gone:
-            notes["stale-kernels"] = f"replaced by other kernels: {_named(gone)} of {self.path}; {prune}"
+            notes["stale-kernels"] = f"not in this build: {_named(gone)} of {self.path}; {prune}"
         if result.of("unknown"):
             notes["unrecorded-kernels"] = (
                 f"not in the baseline, so only limits apply: {_named(result.of('unknown'))}; {write}"

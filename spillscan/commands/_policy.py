@@ -151,7 +151,7 @@ def with_rot(build: Build, policy: Policy) -> Build:
         sizes = {code.threads_per_block for each in kernels if (code := overruling(each, launch.value))}
         message = (
             f"{' or '.join(map(repr, entry.match))} sets {launch.value.threads_per_block:,} threads per block,"
-            f" but the code of {count(len(kernels), 'kernel')} has {' or '.join(map(str, sorted(sizes)))}"
+            f" but the code of {count(len(kernels), 'kernel')} declares {' or '.join(map(str, sorted(sizes)))}"
         )
         placed(launch.origin, "launch-overruled", "warning", message)
     for accepted in policy.accept:
