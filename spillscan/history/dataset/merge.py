@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from spillscan import __version__
-from spillscan.history.dataset import schema
-from spillscan.history.dataset.reading import Dataset
+from spillscan.history.dataset import records, schema
+from spillscan.history.dataset.reading import Dataset, seen
 from spillscan.history.dataset.records import Commit
 from spillscan.history.dataset.store import Store, digest, folder
 from spillscan.history.dataset.writing import pieces, put, put_part
@@ -24,11 +26,26 @@ _ORDER = {"kernels": "canonical, arch, symbol, unit_id, position", "units": "uri
 
 def merge(root: str, labels: Collection[str]) -> None:
     """Rewrite each build with several commits as one commit. Must not run while a build is being appended to."""
+    for label in labels:
+        _delete_damaged(root, label)
     dataset = Dataset.open(root)
     for label in labels:
         commits = [each for each in dataset.commits if each.label == label]
         if len(commits) > 1:
             _merge(dataset, label, commits)
+
+
+def _delete_damaged(root: str, label: str) -> None:
+    """Delete damaged commits of a build if all of their units were read again."""
+    place = Store(root)
+    commits, _ = records.load(place, label)
+    lost = {each.path for each in records.check(place, commits)}
+    damaged = [each for each in commits if any(part.path in lost for part in each.parts)]
+    units = [replace(each, parts=tuple(part for part in each.parts if part.table == "units")) for each in damaged]
+    if damaged and not any(part.path in lost for each in units for part in each.parts):
+        uris = {each.uri for each in Dataset(place, units).seen(label)}
+        if uris <= {each.uri for each in seen(root, label)}:
+            _delete(place, damaged)
 
 
 def _merge(dataset: Dataset, label: str, commits: Sequence[Commit]) -> None:

@@ -16,10 +16,12 @@ import pytest
 
 from spillscan import scan
 from spillscan.history.dataset import Unit, load_build, open_dataset, write_batch
+from spillscan.history.dataset.merge import merge
+from spillscan.history.dataset.reading import verify
 from spillscan.model import Build, Issue, Kernel, KernelKey, LaunchBounds, Usage
 from spillscan.output.errors import InputError, UsageError
 from tests.conftest import FIXTURES, ROOT, sized
-from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, plain, read, unit_of
+from tests.history.dataset.support import BASE, HEAD, append, command, files, finished, held, plain, read, unit_of
 
 
 @pytest.mark.parametrize("folder", sized(["demo", "sass"], ["demo", "nvcc", "binary", "sass", "hostile", "nvlink"]))
@@ -211,6 +213,23 @@ def test_a_lost_record_is_noticed(tmp_path: Path) -> None:
     assert f"commits/label=v1  {why}" in done.out
     done = command("history", "--dataset", tmp_path)
     assert (done.status, f"commits/label=v1 {why}" in done.err) == (2, True)
+
+
+def test_a_damaged_build_is_repaired_once_all_of_its_files_are_read_again(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    append(root, "v1", BASE)
+    append(root, "v1", HEAD)
+    merge(root, ["v1"])
+    before = held(tmp_path)
+    append(root, "v2", HEAD)
+    next(tmp_path.glob("kernels/label=v1/*")).unlink()
+    append(root, "v1", HEAD)
+    merge(root, ["v1"])
+    assert [each.labels for each in verify(root)] == [("v1",)], "BASE is still lost"
+    append(root, "v1", BASE)
+    merge(root, ["v1"])
+    assert not verify(root)
+    assert held(tmp_path)["v1"] == before["v1"]
 
 
 def test_a_build_whose_audit_has_not_finished_is_left_out(tmp_path: Path) -> None:
