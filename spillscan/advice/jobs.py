@@ -21,7 +21,7 @@ POLICY, BASELINE, IGNORED = "spillscan.yaml", "spillscan-baseline.jsonl", ".giti
 WORKFLOW, PIPELINE = ".github/workflows/spillscan.yml", ".gitlab-ci.yml"
 TO_FILL_IN = {
     "<SPILLSCAN>": "git URL (git+https://…) or wheel URL from which pip can install spillscan (or pass --install SPEC)",
-    "<IMAGE>": "a container image with nvcc",
+    "<IMAGE>": "a Debian or Ubuntu image with nvcc and Python 3.11 or later",
 }
 """Placeholders of a job that only the user can fill in."""
 OURS = {WORKFLOW: "file", PIPELINE: "job"}
@@ -64,7 +64,7 @@ def check_command(branch: str, forms: str) -> str:
 def policy(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]] = ()) -> str:
     """Text of a policy: the baseline, the ``launches`` that the user gave, and the families without a known launch."""
     lines = [
-        "# Policy of `spillscan check`. `spillscan config` lists all keys; `spillscan explain RULE` explains a rule.",
+        "# spillscan policy. `spillscan config` prints the limits in force; `spillscan explain RULE` explains a rule.",
         "version: 1",
         f"baseline: {BASELINE}",
     ]
@@ -74,7 +74,7 @@ def policy(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]] = (
 
 
 def _launches(kernels: Sequence[Kernel], launches: Sequence[tuple[str, Launch]]) -> Iterator[str]:
-    yield "# Block sizes of kernels without launch bounds; needed for blocks/SM checks."
+    yield "# Block sizes, needed to check blocks/SM of kernels without known launch bounds."
     yield "kernels:" if launches else "kernels: []"
     for pattern, launch in launches:
         dynamic = launch.dynamic_shared_bytes
@@ -152,7 +152,7 @@ permissions: {{contents: read}}
 jobs:
   kernels:
     runs-on: ubuntu-latest
-    container: <IMAGE>  # any image with nvcc; no GPU is needed
+    container: <IMAGE>  # a Debian or Ubuntu image with nvcc and Python 3.11 or later; no GPU is needed
     defaults: {{run: {{shell: bash}}}}
     steps:
       - name: Tools
@@ -182,7 +182,7 @@ def pipeline(job: Job, stages: Sequence[str] = ()) -> str:
     gate = check_command("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "-f text -f gitlab:gl-code-quality-report.json")
     return f"""\
 spillscan:{stage}
-  image: <IMAGE>  # any image with nvcc; no GPU is needed
+  image: <IMAGE>  # a Debian or Ubuntu image with nvcc and Python 3.11 or later; no GPU is needed
   inherit: {{default: false}}
   needs: []
   variables: {{GIT_DEPTH: 0, GIT_SUBMODULE_STRATEGY: recursive}}  # --baseline-from reads the merge base

@@ -25,7 +25,7 @@ def units(build: BuildRecord) -> Iterator[Unit]:
 def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     """Issues of the run file ``name``."""
     if not (build.calls or build.outputs or any(run.kept or run.status for run in build.runs)):
-        yield _issue("build-incomplete", "nothing was compiled under `spillscan run`", name)
+        yield _issue("build-incomplete", "`spillscan run` saw no compilation", name)
     for run in build.runs:
         if run.kept or run.status:
             how = f"ended with {_end(run.status)}" if run.status else "did not finish"

@@ -173,17 +173,17 @@ def decoded(data: bytes, name: str) -> BuildRecord:
 
     Raises InputError if it is damaged, or of another release.
     """
-    again = f"delete it and build again: spillscan run -o {shlex.quote(name)} -- COMMAND"
+    again = f"delete or rename it, then build again: spillscan run -o {shlex.quote(name)} -- COMMAND"
     try:
         plain = json.loads(data)
         if plain.get("format") != FORMAT:
-            raise InputError(f"{name} is a run file of another release ({str(plain.get('format'))[:40]!r})", again)
+            raise InputError(f"{name} is not a run file of this release (format {plain.get('format')!r:.40})", again)
         files = msgspec.convert(plain.pop("files", []), list[tuple[str, str]])
         for call in plain["calls"]:
             call["files"] = dict(files[index] for index in call["files"])
         return msgspec.convert(plain, BuildRecord)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise InputError(f"{name} is a damaged run file: {error}", again) from None
+        raise InputError(f"{name} is not a valid run file: {error}", again) from None
 
 
 def read(path: str) -> BuildRecord:

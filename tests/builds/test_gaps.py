@@ -67,7 +67,7 @@ def test_runs(name: str) -> None:
 
 
 def test_a_run_file_without_calls_and_outputs_is_a_gap() -> None:
-    assert said(BuildRecord()) == ["build-incomplete: nothing was compiled under `spillscan run`"]
+    assert said(BuildRecord()) == ["build-incomplete: `spillscan run` saw no compilation"]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_a_run_file_survives_its_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format":"spillscan build 3","command":[]}', "is a run file of another release"),
-        ('{"format":"spillscan build 5","calls":[{}]}', "is a damaged run file"),
-        ('{"format":"spillscan build 5","calls":', "is a damaged run file"),
+        ('{"format":"spillscan build 3","command":[]}', "is not a run file of this release"),
+        ('{"format":"spillscan build 5","calls":[{}]}', "is not a valid run file"),
+        ('{"format":"spillscan build 5","calls":', "is not a valid run file"),
     ],
 )
 def test_a_run_file_that_is_none(text: str, message: str) -> None:

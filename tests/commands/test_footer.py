@@ -57,8 +57,8 @@ def test_printed_acceptances_work(options: tuple[str, ...], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Used 40 registers, 512 bytes spill stores\n", "spills at least 512 B stores; the log has no exact value"),
-        ("Used 40 registers, 64 bytes spill loads, 8 bytes smem\n", "spills at least 64 B loads; the log"),
+        ("Used 40 registers, 512 bytes spill stores\n", "spills at least 512 B (stores); the total is unknown"),
+        ("Used 40 registers, 64 bytes spill loads, 8 bytes smem\n", "spills at least 64 B (loads); the total"),
         ("Used 40 registers, 8 bytes spill stores, 4 bytes spill loads\n", "spills 8 B stores, 4 B loads"),
     ],
 )

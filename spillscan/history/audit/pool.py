@@ -93,7 +93,7 @@ class Cluster:
         try:
             self._client.wait_for_workers(1, timeout=_TIMEOUT_SECONDS)
         except TimeoutError as error:
-            raise InputError(f"the cluster at {address} has no worker", "start some with `dask worker`") from error
+            raise InputError(f"the cluster at {address} has no worker", "start one with `dask worker`") from error
         self.size = max(1, sum(self._client.nthreads().values()))
 
     @contextmanager

@@ -152,7 +152,7 @@ def histories(
     if not series and not changing:
         hint = nearest(pattern, lookup.similar(dataset, pattern, past.labels))
         raise InputError(
-            f"no kernel matches {clip(printable(pattern), 80)}", hint or "pass its symbol, its name or a glob"
+            f"no kernel matches {clip(printable(pattern), 80)}", hint or "pass a kernel's symbol or name, or a glob"
         )
 
     def order(each: Series) -> tuple[str, str, str, bool]:

@@ -90,7 +90,7 @@ def connect(
     try:
         connection.execute(f"SET memory_limit = {quoted(memory)}")
     except duckdb.Error as error:
-        raise UsageError(f"{memory!r} is not a memory size", "write a size such as 2GB") from error
+        raise UsageError(f"{_MEMORY_VARIABLE}={memory!r} is not a memory size", "write a size such as 2GB") from error
     with suppress(duckdb.Error):  # notebooks without ipywidgets have no progress bar and refuse the setting
         connection.execute("SET enable_progress_bar = false")
     spill = os.path.join(tempfile.gettempdir(), f"spillscan-{os.getpid()}-{os.urandom(4).hex()}")
@@ -215,7 +215,7 @@ def check(question: str) -> None:
         message = str(tree.get("error_message", "")).partition("\n")[0]
         if tree.get("error_type") == "parser":
             raise UsageError(f"invalid query: {message}")
-        raise UsageError("the query is not a SELECT", "datasets are read-only")
+        raise UsageError("the query is not a SELECT", "write a SELECT; datasets are read-only")
     if len(tree["statements"]) != 1:
         raise UsageError(f"the query has {count(len(tree['statements']), 'statement')}", "run one SELECT at a time")
     waiting: list[Any] = [tree]

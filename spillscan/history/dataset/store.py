@@ -60,7 +60,7 @@ def check_label(label: str) -> None:
     try:
         escaped = _escaped(label.encode().decode())
     except UnicodeEncodeError:
-        raise UsageError(f"the label {shown} is not text", hint) from None
+        raise UsageError(f"the label {shown} is not valid UTF-8", hint) from None
     if not label or label == "__HIVE_DEFAULT_PARTITION__":  # spelling of null in Hive partitions
         raise UsageError(f"{shown!r} is not a label", hint)
     if len(escaped) > _LONGEST:

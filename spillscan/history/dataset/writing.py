@@ -128,5 +128,5 @@ def checked(meta: Mapping[str, str]) -> dict[str, str]:
         try:
             datetime.fromisoformat(time)
         except ValueError:
-            raise UsageError(f"--meta time={time!r} is not a date", "write 2026-03-01T12:00:00Z") from None
+            raise UsageError(f"--meta time={time!r} is not a date", "write a date like 2026-03-01T12:00:00Z") from None
     return dict(sorted(meta.items()))

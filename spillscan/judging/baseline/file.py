@@ -137,7 +137,7 @@ def parse(text: str, label: str) -> Baseline:
     if header.format != FORMAT:
         raise UsageError(
             f"{label}:1: format {header.format[:60]!r}; this spillscan reads {FORMAT!r}",
-            "delete the file, then run `spillscan baseline write BUILD`",
+            "delete FILE, then run `spillscan baseline write BUILD -o FILE`",
         )
     entries: dict[Identity, Entry] = {}
     for number, line in enumerate(lines, 2):
@@ -155,5 +155,5 @@ def _decoded(line: str, of: type[T], place: str) -> T:
             raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
         raise UsageError(
-            f"{place}: not a baseline line: {reason}", "delete the file, then run `spillscan baseline write BUILD`"
+            f"{place}: not a baseline line: {reason}", "delete FILE, then run `spillscan baseline write BUILD -o FILE`"
         ) from None

@@ -89,7 +89,7 @@ class Growth:
             words = [f"{peak.registers} at {where(peak.source) or hex(peak.address)}" for peak in peaks]
             yield f"peak of live registers: {words[0]} → {words[1]}"
         if self.at_peak:
-            yield f"live at that peak, by line that wrote them: {_listed(self.at_peak)}"
+            yield f"registers live at the peak, by the line that wrote them: {_listed(self.at_peak)}"
 
 
 def _maker(kernel: Kernel) -> Maker | None:
@@ -112,7 +112,7 @@ def _limits(before: Kernel, after: Kernel) -> Iterator[Cause]:
         yield Cause(kind="bounds", evidence=f"launch bounds {words[0]} → {words[1]}")
     allowed = [each.sass.register_limit if each.sass else None for each in (before, after)]
     if None not in allowed and allowed[0] != allowed[1]:
-        words = ["any" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
+        words = ["none" if limit == MOST_REGISTERS else str(limit) for limit in allowed]
         yield Cause(kind="register-limit", evidence=f"register limit {words[0]} → {words[1]}")
 
 

@@ -188,7 +188,7 @@ def _gap(group: _Group, kernels: Sequence[Kernel], base: Build, places: _Places)
     elif group.code == "unit-missing":
         message = f"{group.place} is not in the newer build: {_counted(kernels)} ({archs})"
     else:
-        message = f"{_counted(kernels, len(_entries(base)))}; the logs do not name their sources ({archs})"
+        message = f"{_counted(kernels, len(_entries(base)))} ({archs}); the logs do not name their sources"
     origin = kernels[0].origins[0] if kernels[0].origins else None
     names = tuple(filter(None, (group.place, group.arch)))
     return Gap(code=group.code, message=message, hides=("kernels",), origin=origin, names=names)

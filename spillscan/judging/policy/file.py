@@ -182,7 +182,7 @@ def _mistake(root: Node, message: str) -> UsageError:
     if unknown := _unknown(node, key):
         return unknown
     if missing := re.search("required field `(.*?)`", message):
-        return node.error(f"{key}: needs `{missing[1]}`")
+        return node.error(f"`{key}` needs `{missing[1]}`")
     return node.error(f"{key}: expected {_accepted(key, message)}, got {described(node.value)}".removeprefix(": "))
 
 
@@ -192,7 +192,7 @@ def _unknown(node: Node, key: str) -> UsageError | None:
         return None
     known = _TABLES[key].__struct_fields__
     for name in (each for each in node.value if each not in known):
-        hint = nearest(name, known) or "`spillscan config` lists the keys"
+        hint = nearest(name, known) or f"the keys are {', '.join(known)}"
         if key == "launch" and name in KernelEntry.__struct_fields__:
             hint = f"{name} belongs next to `launch`, in the same entry of `kernels`"
         return node.value[name].error(f"unknown key {described(name)}", hint)

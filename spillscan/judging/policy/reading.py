@@ -103,7 +103,7 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
 
         for word in file.words(value):
             if not REQUIREMENT.fullmatch(word):
-                raise node.error(f"{word!r} is not an arch", "write sm_90a for machine code, compute_120 for PTX")
+                raise node.error(f"{word!r} is not an arch", "write one such as sm_90a, or compute_120 for PTX")
     return file.value_of(value)
 
 
@@ -213,7 +213,7 @@ def _node(name: str, text: str) -> Node:
 def _level_of(text: str) -> tuple[str, str]:
     rule, equals, level = (part.strip() for part in text.partition("="))
     if not equals:
-        raise UsageError(f"--severity: {text[:60]!r} has no level", "write RULE=LEVEL")
+        raise UsageError(f"--severity: {text[:60]!r} has no level", "write RULE=LEVEL, such as spill=warning")
     return rule, level
 
 

@@ -18,7 +18,6 @@ SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes
 GROWTH = Rule("code-growth", "error", needs=("code",), limits=(MAX_GROWTH,), recorded_as="code-size")
 OTHER = Rule("other-code", "note", needs=("code",))
 REMOVED = Rule("kernel-removed", "note")
-_SILENT = "no input contains machine code"
 
 
 def _sizes(change: Change) -> tuple[int | None, int | None]:
@@ -35,7 +34,8 @@ def _grown(change: Change, terms: Terms) -> Iterator[Violation]:
 
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
-    return _SILENT if change.before is not None and change.after is not None and None in _sizes(change) else ""
+    compared = change.before is not None and change.after is not None
+    return "machine code not in both builds" if compared and None in _sizes(change) else ""
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Violation]:
@@ -138,7 +138,7 @@ CHECKS = (
         lambda kernel, _: value_of("code_bytes", kernel),
         key="bytes",
         message=lambda kernel, terms, value, most: "has {} of machine code, {} allowed".format(*sizes(value, most)),
-        unknown=lambda kernel, _: _SILENT if value_of("code_bytes", kernel) is None else "",
+        unknown=lambda kernel, _: "machine code not in the inputs" if value_of("code_bytes", kernel) is None else "",
         linked=False,
     ),
     Check(rule=GROWTH, find_change=_grown, unknown_change=_growth_unknown),

@@ -23,7 +23,7 @@ def _unknown(kernel: Kernel, terms: Terms) -> str:
     if kernel.role == "function":
         return ""
     if kernel.usage.registers is None:
-        return because(kernel, "the log does not report registers")
+        return because(kernel, "no input reports the registers")
     return unlinked(kernel, "registers")
 
 
@@ -141,7 +141,7 @@ def _roles_lost_unknown(change: Change, terms: Terms) -> str:
     if change.before is None or change.after is None or not _budgets(change.before):
         return ""
     if _budgets(change.after) is None and not any(each.kind == LOST_SETTING for each in change.after.advisories):
-        return "the older build uses setmaxnreg; pass the newer binary, too, to check it"
+        return "the older build uses setmaxnreg; to compare, also pass the newer build's binary"
     return ""
 
 

@@ -116,7 +116,7 @@ def _without_sum(kernel: Kernel, most: int) -> str:
     halves = {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
     for what, size in halves.items():
         if size is not None and size > most:
-            return f"spills at least {size:,} B {what}; the log has no exact value"
+            return f"spills at least {size:,} B ({what}); the total is unknown"
     warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
     return "spills an unknown number of bytes" if warned else ""
 

@@ -212,7 +212,7 @@ class Cubin:
             yield "functions with damaged names"
         homes = {symbol.section for symbol in symbols.functions if symbol.section > 0}
         if lost := len(homes.difference(sections.text)):
-            yield f"{lost} functions in its symbol table have no code"
+            yield f"{count(lost, 'function')} in its symbol table without code"
         if sections.text and self._module is None:
             yield "a cubin without attributes"
         if wrong := [section for section, title in titles.items() if elf.names[section] != CODE + title]:
@@ -225,7 +225,7 @@ class Cubin:
             yield "sections of functions with damaged names"
         with_parameters = {section for section, each in banks.items() for bank, _ in each if bank == 0}
         if lost := len(symbols.kernels - with_parameters):
-            yield f"{lost} kernels without a constant bank for parameters"
+            yield f"{count(lost, 'kernel')} without a constant bank for parameters"
 
     def info_of(self, function: Function) -> FunctionInfo:
         """Attributes of one function."""

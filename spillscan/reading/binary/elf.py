@@ -71,7 +71,7 @@ class Elf:
         self.window = window
         ident = window.copy(0, 16, "ELF header")
         if ident[5] != 1:
-            raise DamageError("a big-endian ELF file (no CUDA host is big-endian)", window.start)
+            raise DamageError("big-endian ELF files are not supported", window.start)
         self.abi, self.abi_version = ident[7], ident[8]
         self.wide = wide = ident[4] == 2
         self.type, self.machine, self.version = window.unpack("HHI", 16, "ELF header")

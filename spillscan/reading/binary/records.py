@@ -125,7 +125,7 @@ class _Issues:
         """Issues for the counts, after the file was read."""
         for arch, number in self._ranked("unknown-arch"):
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
-            in_dumps = "`cuobjdump -sass FILE | spillscan scan -` counts them"
+            in_dumps = "`cuobjdump -sass FILE | spillscan scan -` reports both"
             other = in_dumps if target >= FIRST_DISASSEMBLED else "a ptxas -v log reports their spills"
             lost = f"{count(number, 'function')} without opcode counts and spills"
             yield self._issue("unknown-arch", "warning", f"machine code not analyzed for {arch}: {lost}; {other}")
@@ -133,7 +133,7 @@ class _Issues:
             message = f"{count(number, 'instruction')} of {arch} with unknown opcodes"
             yield self._issue("unknown-opcode", "note", message)
         for what, number in self._ranked("damaged-lines"):
-            message = f"{what}: {count(number, 'cubin')} without some of their source lines"
+            message = f"{what}: some source lines are unknown in {count(number, 'cubin')}"
             yield self._issue("damaged-lines", "warning", message)
         for code, what in _COUNTED.items() if self._codes.total() > _MANY else ():
             if number := self._codes[code]:

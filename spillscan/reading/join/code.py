@@ -84,7 +84,7 @@ def _with_one_of(
         text = f"{count(len(candidates), 'function')} have this symbol and arch; none is used: "
         issues.append(contradiction("ambiguous-sass", kernel, text + places, candidates[0].stats.origin))
     elif kernel.role == "entry" and disassembled:
-        message = f"{kernel.short_name}: in the build log, but not in the disassembly for {kernel.key.arch}"
+        message = f"{kernel.short_name}: in the build log, but not in the machine code for {kernel.key.arch}"
         origin = kernel.origins[0] if kernel.origins else None
         issues.append(Issue(code="not-in-dump", message=message, origin=origin))
     return kernel
@@ -294,7 +294,7 @@ Bytes = tuple[int, int]
 def contradiction(code: str, kernel: Kernel, text: str, other: Origin | None) -> Issue:
     """Issue that the log and another input disagree about ``kernel``."""
     log = kernel.origins[0] if kernel.origins else None
-    places = f" (log {log}, disassembly {other})" if log and other else ""
+    places = f" ({log}, {other})" if log and other else ""
     return Issue(code=code, message=f"{kernel.short_name}: {text}{places}", origin=log or other)
 
 
@@ -322,7 +322,7 @@ def with_function(kernel: Kernel, function: SassFunction, issues: list[Issue]) -
         text = f"the log says {kernel.usage.registers} registers, the disassembly {stats.registers}"
         issues.append(contradiction("registers-mismatch", kernel, text, stats.origin))
     if stats.setmaxnreg and any(advisory.kind == LOST_SETTING for advisory in kernel.advisories):
-        text = f"the log says that ptxas ignored setmaxnreg, but the code has {stats.setmaxnreg}"
+        text = f"the log says that ptxas ignored setmaxnreg, but the code has {count(stats.setmaxnreg, 'USETMAXREG')}"
         issues.append(contradiction("setmaxnreg-mismatch", kernel, text, stats.origin))
     role = function.role if kernel.role == "unknown" else kernel.role
     origins = (*kernel.origins, stats.origin) if stats.origin else kernel.origins
@@ -375,7 +375,7 @@ def _spills_differ(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
     least, most = local.bounds(kernel.role, own=True)
     if all(low <= each <= high for low, each, high in zip(least.pair, reported, most.pair, strict=True)):
         return ""
-    logged = f"the log counts {reported[0]} B spill stores and {reported[1]} B spill loads, the disassembly shows "
+    logged = f"the log counts {reported[0]} B spill stores and {reported[1]} B spill loads, the machine code has "
     if least != most:
         return logged + f"{between(least.pair[0], most.pair[0])} and {between(least.pair[1], most.pair[1])}"
     stored, loaded = least.pair

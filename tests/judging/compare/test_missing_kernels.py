@@ -116,7 +116,7 @@ def test_more_than_a_few_are_a_gap_if_units_are_unknown(kernels: int, gone: int,
     assert [gap.code for gap in found] == ["kernels-missing"] * expected
     if found:
         assert f"{gone} of {kernels} kernels of the older build missing" in found[0].message
-        assert f"; the logs do not name their sources (sm_80: {gone}, sm_90a: {gone})" in found[0].message
+        assert f" (sm_80: {gone}, sm_90a: {gone}); the logs do not name their sources" in found[0].message
 
 
 def test_a_log_of_its_own_is_a_unit(tmp_path: Path) -> None:

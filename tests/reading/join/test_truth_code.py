@@ -19,7 +19,7 @@ from spillscan.model.local import LocalAccess, LocalTraffic, Traffic
 from spillscan.reading.join.code import _are_copies, attach_code, contradiction
 
 LOG = Origin(input="build.log", line=1, format="ptxas")
-PLACES = re.compile(r" \(log .*\)| …")
+PLACES = re.compile(r" \([^()]*:\d+, [^()]*\)| …")
 
 
 def logged(registers: int | None = 40, spills: Any = (4, 4), **other: Any) -> Kernel:
@@ -138,7 +138,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [built(digest="d"), built(digest="d", place="app")],
         [kernel(symbol="other", code=None), kernel(40, None)],
         [
-            ("not-in-dump", "other: in the build log, but not in the disassembly for sm_80"),
+            ("not-in-dump", "other: in the build log, but not in the machine code for sm_80"),
             ("not-in-log", "1 function of a.o is in no build log: k"),
         ],
     ),
@@ -177,7 +177,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "spill-mismatch",
-                "k: the log counts 8 B spill stores and 4 B spill loads, the disassembly shows 4 and 4 (-4, +0)",
+                "k: the log counts 8 B spill stores and 4 B spill loads, the machine code has 4 and 4 (-4, +0)",
             )
         ],
     ),
@@ -209,7 +209,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "spill-mismatch",
-                "k: the log counts 16 B spill stores and 4 B spill loads, the disassembly shows 4 to 8 and 4",
+                "k: the log counts 16 B spill stores and 4 B spill loads, the machine code has 4 to 8 and 4",
             )
         ],
     ),
@@ -232,7 +232,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [
             (
                 "spill-mismatch",
-                "k: the log counts 12 B spill stores and 4 B spill loads, the disassembly shows 4 and 4 (-8, +0)",
+                "k: the log counts 12 B spill stores and 4 B spill loads, the machine code has 4 and 4 (-8, +0)",
             )
         ],
     ),
@@ -240,7 +240,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged(), logged(symbol="l")],
         [dumped()],
         [kernel(), kernel(symbol="l", code=None)],
-        [("not-in-dump", "l: in the build log, but not in the disassembly for sm_80")],
+        [("not-in-dump", "l: in the build log, but not in the machine code for sm_80")],
     ),
     "of an arch that no dump has, nothing is missing": (
         [logged(), logged(arch="sm_90")],
@@ -442,7 +442,7 @@ def test_a_contradiction_has_the_logs_place_if_there_is_one() -> None:
     dump = Origin(input="dump.sass", line=7)
     found = [contradiction("code", logged(origins=origins), "text", dump) for origins in ((LOG,), ())]
     assert [(each.origin, each.message) for each in found] == [
-        (LOG, f"k: text (log {LOG}, disassembly {dump})"),
+        (LOG, f"k: text ({LOG}, {dump})"),
         (dump, "k: text"),
     ]
     assert contradiction("code", logged(), "text", None).origin is LOG
