@@ -32,6 +32,7 @@ _CURVE = 64
 """Width of the curve of live registers in columns."""
 _SHOWN = 4
 """Maximum number of printed places per slot; the rest is counted."""
+_UNREAD = "machine code not analyzed"
 _EVIDENCE = {"annotation": "ptxas annotations", "last-use": "the last use of each slot"}
 
 
@@ -72,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         assert kernel.sass is not None
         name = printable(names.of(kernel.named_by))
         if kernel not in full:
-            say([f"{_head(name, kernel)}  {count(kernel.sass.instructions, 'instruction')}, no local memory"])
+            size = count(kernel.sass.instructions, "instruction")
+            say([f"{_head(name, kernel)}  {f'{size}, no local memory' if kernel.sass.instructions else _UNREAD}"])
             continue
         pressure = code.get(id(kernel))
         shown = lines(name, kernel, kernel.sass, pressure, _options.rows_of(arguments))
@@ -100,6 +102,9 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     yield _head(called, kernel)
     if called != kernel.key.symbol:
         yield f"  {printable(kernel.key.symbol)}"
+    if not stats.instructions:
+        yield f"  {_UNREAD}"
+        return
     classes = ", ".join(f"{number:,} {name}" for name, number in stats.opcode_classes.items())
     yield f"  {count(stats.instructions, 'instruction')}, {count(stats.code_bytes, 'byte')}: {classes}"
     if stats.maker:

@@ -50,6 +50,8 @@ def test_undecodable_code_is_unknown(tmp_path: Path) -> None:
                     is None
                 )
     assert b"warps, regs  -\n" in run("scan", path).stdout, "spills in loops"
+    for kernel in ("*", "spills_wide"):
+        assert b"machine code not analyzed\n" in run("show", kernel, path).stdout
     done = run("check", path)
     assert done.returncode == 2
     assert b"a ptxas -v log reports their spills" in done.stdout + done.stderr
