@@ -1,6 +1,6 @@
-"""The occupancy rules in closed form, equal to NVIDIA's ``cuda_occupancy.h`` 13.5.
+"""The occupancy rules in closed form, as in NVIDIA's ``cuda_occupancy.h`` 13.5.
 
-``docs/occupancy.md`` lists known deviations of other releases and tools. "The header" is ``cuda_occupancy.h``;
+``docs/occupancy.md`` lists deviations from it and from other releases and tools. "The header" is ``cuda_occupancy.h``;
 measurements were made on an H200.
 """
 
