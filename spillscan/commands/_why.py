@@ -89,7 +89,9 @@ class _Report:
             both = zip((before, after), least, strict=True)
             words = ["unknown" if value is None else f"{mark}{value:,}" for value, mark in both]
             yield f"  {find_metric(name).label:15}{words[0]} → {words[1]}" + ("" if before != after else " (equal)")
-        yield "  differences, largest first:" if growth.causes else "  no known difference explains the growth"
+        grown = any(new > old for old, new in _grown(growth.before, growth.after))
+        none = "no known difference explains the growth" if grown else "no known growth of registers or spills"
+        yield "  differences, largest first:" if growth.causes else f"  {none}"
         for number, cause in enumerate(growth.causes, 1):
             yield f"    {number}. {printable(cause.evidence)}"
         yield from (f"  {printable(line, 600)}" for line in growth.peaks())

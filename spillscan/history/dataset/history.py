@@ -150,6 +150,9 @@ def histories(
         past.read([canonical(symbol_of(key)) for key in keys])
     series = [each for each in map(past.series, past.chains()) if not arches or not each.arches.isdisjoint(arches)]
     if not series and not changing:
+        if past.states and arches:
+            of = printable(" or ".join(arches))
+            raise InputError(f"no kernel of {of} matches {clip(printable(pattern), 80)}", "choose another arch")
         hint = nearest(pattern, lookup.similar(dataset, pattern, past.labels))
         raise InputError(
             f"no kernel matches {clip(printable(pattern), 80)}", hint or "pass a kernel's symbol or name, or a glob"

@@ -116,6 +116,8 @@ def test_all_names_and_none(root: Path) -> None:
         with pytest.raises(InputError, match="no kernel matches") as raised:
             series(root, pattern)
         assert raised.value.hint == hints.get(pattern, "use one of gemm, softmax")
+    with pytest.raises(InputError, match="no kernel of sm_1 matches soft"):
+        history.histories(open_dataset(str(root)), open_dataset(str(root)).builds, "soft*", LaunchMap(()), ["sm_1"])
 
 
 def test_the_worst_copy_counts_and_missing_kernels_are_unknown(root: Path) -> None:

@@ -139,6 +139,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert heads == ["model::gemm<8>  sm_80", "model::gemm<8>  sm_90a", "model::rotate  sm_80", "model::rotate  sm_90a"]
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2]) == 0
     assert capsys.readouterr().out == "no kernel that is in both builds uses more registers or spills more\n"
+    assert main(["diff", "--why", *[str(demo / "base.log")] * 2, "--kernel", "*rotate*"]) == 0
+    assert "\n  no known growth of registers or spills\n" in capsys.readouterr().out
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
     assert "no matching kernel is in both builds" in capsys.readouterr().err
     assert main([*call[:-1], "nothing_like_it"]) == 2
