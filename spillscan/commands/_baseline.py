@@ -148,10 +148,8 @@ class Gate(NamedTuple):
             )
         if gone:
             notes["stale-kernels"] = f"not in this build: {_named(gone)} of {self.path}; {prune}"
-        if result.of("unknown"):
-            notes["unrecorded-kernels"] = (
-                f"not in the baseline, so only limits apply: {_named(result.of('unknown'))}; {write}"
-            )
+        if new := result.of("unknown"):
+            notes["unrecorded-kernels"] = f"not in the baseline, so only limits apply: {_named(new)}; {write}"
         return notes
 
     def gaps(self, result: BaselineResult) -> list[Gap]:
