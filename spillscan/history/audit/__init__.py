@@ -189,7 +189,7 @@ class Summary:
         records = _kernels(self.kernels, self.spilling, "kernel record")
         yield f"{counted(self.files['read'])} read: {records}, {size(self.read_bytes)}"
         if self.understood and (kept := sum(self.kept_kernels.values())) < self.kernels:
-            yield f"joined by kernel: {_kernels(kept, self.kept_spilling, 'kernel')}"
+            yield f"after joining records of the same kernel: {_kernels(kept, self.kept_spilling, 'kernel')}"
         if present := self.files["present"]:
             yield f"{counted(present)} already in the dataset"
         if skipped := self.files["skipped"]:

@@ -232,7 +232,7 @@ def check(question: str) -> None:
 def _refuse_reading(function: dict[str, Any]) -> None:
     name = str(function.get("function_name", "")).lower()
     if name not in _COUNTING:
-        raise UsageError(f"the query calls {name}()", "it may only read the views kernels, units, issues and builds")
+        raise UsageError(f"the query calls {name}()", "query only the views kernels, units, issues and builds")
 
 
 @contextmanager

@@ -143,7 +143,7 @@ class SassListing(ListingReader):
     def _truncated(self, code: Listing) -> None:
         self._code = None
         self._done(code)
-        message = f"the listing of {code.symbol} is truncated: its values are too low"
+        message = f"the listing of {code.symbol} is truncated: its values may be too low"
         self.account.truncated(message, self._line, code.symbol)
 
     def _lost_head(self, message: str) -> None:

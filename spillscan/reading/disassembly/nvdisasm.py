@@ -140,7 +140,7 @@ class Disassembly(ListingReader):
                 f"the listing of {code.symbol} is damaged: its label is missing", code.origin.line, code.symbol
             )
         if not code.opcodes or not known.issuperset(self._ends):
-            message = f"the listing of {code.symbol} is truncated: its values are too low"
+            message = f"the listing of {code.symbol} is truncated: its values may be too low"
             self.account.truncated(message, code.origin.line, code.symbol)
         if code.opcodes:
             self._done(code)

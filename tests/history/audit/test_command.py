@@ -121,7 +121,7 @@ def test_a_log_and_its_object_are_one_build(tmp_path: Path, capsys: pytest.Captu
     assert audit(*inputs, "--dataset", tmp_path / "data", "--label", "v1") == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("2 files read: 12 kernel records (6 spilling), ")
-    assert said[1] == "joined by kernel: 8 kernels (4 spilling)"
+    assert said[1] == "after joining records of the same kernel: 8 kernels (4 spilling)"
 
 
 def test_strict_counts_harmless_issues_too(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ MISTAKES = [
     ("kernels: [a\n", "2: invalid YAML: "),
     ("a: 1\n---\nb: 2\n", "2: second YAML document"),
     ("a: &x 1\nb: *x\n", "1: YAML anchors and aliases are not supported"),
-    ("max_registers: !!python/object:os.system 1\n", "1: '1' is not a valid tag:yaml.org,2002:python/object"),
+    ("max_registers: !!python/object:os.system 1\n", "1: '1' is not a valid python/object"),
     ("max_registers: " + "9" * 5000, "1: max_registers: expected a whole number ≥ 0 or none, got inf"),
     ("[" * 30 + "]" * 30, "1: nested too deep"),
     ("é: 1\n", "1: unknown key 'é'"),
