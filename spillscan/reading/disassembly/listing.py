@@ -366,7 +366,7 @@ class Listing:
         if arch is not None and arch.isprintable():  # otherwise the instruction size is unknown
             right = {narrow} if instruction_bytes(arch, 0) == WORD else {wide}
         if self.disordered or counted not in right:
-            message = f"instruction addresses of {self.symbol} are not consecutive ({counted} up to {self.last_address:#x})"
+            message = f"{self.symbol} has missing or repeated instructions ({counted} up to {self.last_address:#x})"
             account.damaged(message, self.origin.line, self.symbol)
 
     def _role(self) -> Role:
