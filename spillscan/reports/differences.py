@@ -69,7 +69,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from (*changed.text(style), "") if changed.rows else ()
         yield from wrapped((*pairings.archs(report), _counts(report)), style)
     else:
-        yield f"same figures in {words.checked(report.build.named)}{', as far as known' if report.gaps else ''}"
+        yield f"same metrics in {words.checked(report.build.named)}{', as far as known' if report.gaps else ''}"
     notes = (*pairings.other_code(report), *pairings.libraries(report), *pairings.rules(report.changes))
     yield from wrapped(notes, style)
     yield from code_changes.text_lines(report, style)
@@ -116,7 +116,7 @@ def _counts(report: Report) -> str:
     unknown = sum(id(change.kernel) in open_ones for change in report.unsettled)
     paired = sum(change.state != "removed" for change in report.changes)
     same = len(report.build.named.kernels) - paired - unknown
-    counts = [*pairings.counts(report.changes), f"{same:,} with the same figures"]
+    counts = [*pairings.counts(report.changes), f"{same:,} with the same metrics"]
     return ", ".join([*counts, f"{unknown:,} unknown"] if unknown else counts)
 
 

@@ -53,7 +53,7 @@ def archs(report: Report) -> Iterator[str]:
 def other_code(report: Report) -> Iterator[str]:
     """Number of kernels with equal metrics and different code, unless the code was compared."""
     if report.recoded and report.code_changes is None:
-        yield f"different code in {len(report.recoded):,} of those with the same figures (--with code)"
+        yield f"different code in {len(report.recoded):,} of those with the same metrics (--with code)"
 
 
 def toolkits(report: Report) -> Iterator[str]:

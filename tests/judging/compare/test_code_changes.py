@@ -51,10 +51,10 @@ def test_other_code_of_equal_values_is_a_third_state() -> None:
     assert [(each.state, each.kernel.key.symbol, each.differs) for each in found.recoded] == [
         ("recoded", first.key.symbol, False)
     ]
-    assert "different code in 1 of those with the same figures (--with code)" in lines(new, other)
+    assert "different code in 1 of those with the same metrics (--with code)" in lines(new, other)
     assert not comparison(new, new).recoded
     nameless = replace(first, key=replace(first.key, symbol=""))
-    assert "same figures in 0 kernels" in lines(Build(kernels=(nameless,)), Build(kernels=(nameless,)))
+    assert "same metrics in 0 kernels" in lines(Build(kernels=(nameless,)), Build(kernels=(nameless,)))
 
 
 def test_both_toolkits_head_the_comparison_and_moved_kernels_are_one_group() -> None:
@@ -78,7 +78,7 @@ def test_launch_bounds_that_changed_are_a_change() -> None:
     assert (change.state, change.bounds, change.metrics) == ("changed", (128, 512), ())
     shown = lines(Build(kernels=(old,)), Build(kernels=(new,)))
     assert any("launch bounds  128 threads → 512 threads" in line for line in shown)
-    assert "1 changed, 0 added, 0 removed, 0 with the same figures" in shown
+    assert "1 changed, 0 added, 0 removed, 0 with the same metrics" in shown
 
 
 def verdicts(base: Build, head: Build, texts: dict[int, CodeText] | None = None) -> dict[str, str]:

@@ -144,7 +144,7 @@ def test_the_command_shows_renames() -> None:
     assert result.returncode == 1
     text = result.stdout.decode()
     assert "renamed       was softmax_rows" in text
-    assert "1 changed, 1 renamed (1 of them changed), 0 added, 0 removed, 21 with the same figures" in text
+    assert "1 changed, 1 renamed (1 of them changed), 0 added, 0 removed, 21 with the same metrics" in text
     assert "was gather(float const*, int const*, float*)" in run("diff", logs[0], logs[2]).stdout.decode()
     (change,) = json.loads(run("diff", logs[0], logs[1], *stated, "-f", "json").stdout)["changes"]
     assert (change["state"], change["evidence"]["kind"]) == ("renamed", "stated")

@@ -1,4 +1,4 @@
-"""The reader, Lark with a token a line and Lark with a token a lexeme come to the same figures."""
+"""The reader, Lark with a token a line and Lark with a token a lexeme come to the same metrics."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_the_page_of_a_build_without_kernels_says_so(site: Site, browse: Open) -
 def test_changes_are_sorted_by_severity(site: Site, browse: Open) -> None:
     tab = browse(site["diff"])
     assert tab.text("h1") == "2 kernels regressed"
-    assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 with the same figures"
+    assert tab.text(".headline p") == "2 errors · 4 notes · 4 changed · 2 added · 6 with the same metrics"
     assert tab.texts("section > h2") == ["Errors 2", "Notes 2", "Other changes 2"]
     assert "spill stores 0 → 304 B +304" in tab.text(".changes li")
     tab.page.get_by_role("radio", name="2 added").check()

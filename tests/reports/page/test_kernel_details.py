@@ -155,7 +155,7 @@ def test_earlier_values_are_reported_if_they_can_be_drawn() -> None:
 
     kernels = [reported(64), reported(64), reported(64)]
     found = details(kernels, LaunchMap(), {0: reported(96), 1: reported(64), 2: reported(None)})
-    assert list(found["before"]) == [0], "the same figures, and none, are nothing to draw"
+    assert list(found["before"]) == [0], "the same metrics, and none, are nothing to draw"
     assert "96 registers" in found["subjects"][found["before"][0]]["launch"]
     assert not details(kernels, LaunchMap())["before"]
 

@@ -52,7 +52,7 @@
     const bad = changes.rows.map(({ severity }) => severity).filter((severity) => severity === "error" || severity === "warning");
     const headline = !changes.rows.length ? "Nothing changed" : !bad.length ? "No kernel regressed"
       : [h("b", { class: `sev-${bad.includes("error") ? "error" : "warning"}` }, count(bad.length, "kernel")), " regressed"];
-    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same figures`];
+    const parts = [...verdict.counts.map(([severity, n]) => count(n, severity)), ...changes.states.map(([name, n]) => `${number(n)} ${name}`), `${number(changes.equal)} with the same metrics`];
     if (changes.unsettled) parts.push(`${number(changes.unsettled)} with values missing in one build`);
     parts.push(...verdict.baseline);
     return h("header", { class: "headline" }, h("h1", {}, headline), h("p", {}, parts.join(" · ")));
@@ -117,7 +117,7 @@
         rest.length < deltas.length ? pairs(deltas.filter(([at]) => metrics[at].main)) : null,
         rest.length === deltas.length ? pairs(rest) : rest.length ? fold(`others ${row.name} ${row.arch}`, null, count(rest.length, "other metric"), () => h("div", {}, pairs(rest))) : null,
         row.kernel !== null && payload.why?.[row.kernel] ? h("p", { class: "quiet" }, printable(payload.why[row.kernel][0])) : null,
-        row.state === "renamed" && !deltas.length ? h("p", { class: "quiet" }, "same figures") : null,
+        row.state === "renamed" && !deltas.length ? h("p", { class: "quiet" }, "same metrics") : null,
         row.appeared ? h("p", { class: "quiet" }, `new messages: ${row.appeared.join(", ").replace(/_/g, " ")}`) : null));
   }
 
