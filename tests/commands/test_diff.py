@@ -37,21 +37,3 @@ def test_why_explains_as_many_kernels_as_asked(
     lines = printed(capsys, "diff", "--why", *DEMO, *options)
     assert sum("model::" in line for line in lines) == kernels
     assert lines[-1] == last or not last
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "name", "metric"),
-    [
-        ("history", "--metric", "blocks_per_sm", "resident_blocks"),
-        ("history", "--metric", "min_blocks_per_sm", "resident_blocks"),
-        ("scan", "--sort", "blocks/SM", "resident_blocks"),
-        ("diff", "--sort", "spill stores", "spill_store_bytes"),
-        ("diff", "--metric", "call-stack", "cumulative_stack_bytes"),
-    ],
-)
-def test_a_metric_is_found_by_its_label(
-    command: str, option: str, name: str, metric: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main([command, option, name, "x", "y"])
-    assert capsys.readouterr().err.endswith(f"unknown {option} value {name!r}; did you mean {metric}?\n")
