@@ -13,7 +13,7 @@ _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # these would end a code sp
 # Our own words and numbers: letters, digits, and punctuation that is no markup before a blank or the end.
 _WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
 _PARENTHESIZED = re.compile(r"\((?:[^()]|\([^()]*\))*\)")  # closed only at its end
-_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]")  # commits, issues; markup at the start of a line
+_REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]|^\d+[.)](?= |$)")  # commits, issues, lists
 
 _LONGEST = 600
 """Maximum characters of a text."""

@@ -23,6 +23,7 @@ from spillscan.output.markdown import words
         ("gone: 1 (f<2> (sm_80)) of b; `x y -f a_b` drops it", "gone: 1 (`f<2> (sm_80)`) of b; `x y -f a_b` drops it"),
         ("`a_b`c_d", "`a_b` `c_d`"),
         ("one ` is none, a_b", "one `'` is none, `a_b`"),
+        ("1. x", "`1`. x"),
         ("as src/SM has it (an estimate)", "as `src/SM` has it (an estimate)"),
     ],
 )
