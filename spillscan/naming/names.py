@@ -162,9 +162,6 @@ _NARROW_OUTPUT = 80
 _DIGEST, _WHOLE = 4, 64
 """Minimum and maximum characters of a digest."""
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
-_WORD = re.compile(r"[\w$]+")
-_SPELLED = re.compile(r"(?!(?:std|allocator|(?:basic_)?string|[io]stream|iostream|lambda\d*)\Z)")
-"""Words that a mangled name spells out."""
 _GLOB = re.compile(r"[*?[]")
 _PLAIN = r"I(?:[a-z]|L[a-z]n?\d+E)+E"
 _INSTANCE = re.compile(rf"(_ZN[^I]+){_PLAIN}E|(_Z[^I]+){_PLAIN}")
@@ -273,16 +270,13 @@ class Names:
         return name if called == [symbol] and not _GLOB.search(name) else symbol_of(symbol)
 
     def called(self, shown: str) -> list[Key]:
-        """The kernels whose display name, short or full, is ``shown``."""
-        words = _WORD.findall(shown.partition("~")[0].partition("<")[0].partition("[")[0])
-        near = list(self._builds) if words else []
-        for word in set(filter(_SPELLED.match, words)):
-            near = [symbol for symbol in near if word in symbol_of(symbol)]
+        """The kernels whose display name, short or full, is ``shown``; without any, those of the family ``shown``."""
         if "~" not in shown:  # no name that was cut
-            return [symbol for symbol in near if shown == display(symbol).full]
+            full = [symbol for symbol in self._builds if shown == display(symbol).full]
+            return full or [symbol for symbol in self._builds if shown == display(symbol).family]
         return [
             symbol
-            for symbol in near
+            for symbol in self._builds
             if shown in (self.of(symbol, WIDTH), self.of(symbol, NARROW), display(symbol).full)
         ]
 

@@ -82,11 +82,19 @@ def test_candidates_of_a_tuner() -> None:
     assert names.argument(keys[0]) == "mm"
 
 
-@pytest.mark.parametrize("symbol", ["_ZN1a2nsIfE1fEv", "_ZN2ns1fIfEEvv", "f<int[]>"])
-def test_values_of_kernel(symbol: str) -> None:
+@pytest.mark.parametrize(
+    ("symbol", "value", "family"),
+    [
+        ("_ZN1a2nsIfE1fEv", "ns::f<float>", "ns::f"),
+        ("_ZN2ns1fIfEEvv", "ns::f<float>", "ns::f"),
+        ("f<int[]>", "f<int[]>", "f"),
+        ("triton_per_fused_2", "per2", "per2"),
+    ],
+)
+def test_values_of_kernel(symbol: str, value: str, family: str) -> None:
     names = Names([symbol])
-    assert names.argument(symbol) == (symbol if "[" in symbol else "ns::f<float>")
-    assert names.called(names.of(symbol)) == [symbol]
+    assert names.argument(symbol) == value
+    assert names.called(names.of(symbol)) == names.called(family) == [symbol]
 
 
 @given(st.lists(st.one_of(st.text(max_size=30), st.sampled_from(PAYLOADS)), max_size=8, unique=True))
