@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         if each.before is not None and each.after is not None and chosen & {id(each.before), id(each.after)}
     ]
     if not pairs:
-        raise InputError("no matching kernel is in both builds", "`spillscan diff` lists added and removed kernels")
+        raise InputError("no selected kernel is in both builds", "`spillscan diff` lists added and removed kernels")
     if not arguments.kernel:
         grown = [pair for pair in pairs if any(after > before for before, after in _grown(*pair))]
         pairs = sorted(grown, key=lambda pair: [before - after for before, after in _grown(*pair)])

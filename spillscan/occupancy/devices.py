@@ -283,7 +283,7 @@ def _load(name: str) -> dict[str, Any]:
 
         data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if not isinstance(data, dict):
-            raise InputError(f"{name}: not a mapping", "compare it with the other device files")
+            raise InputError(f"{name}: not a mapping", "write it like the other device files")
         remember("devices", file, data)
     content: dict[str, Any] = data
     return content
@@ -308,13 +308,13 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
 
     def need(condition: bool, what: str) -> None:
         if not condition:
-            raise InputError(f"{name}: {what}", "compare it with the other device files")
+            raise InputError(f"{name}: {what}", "write it like the other device files")
 
     def checked(value: Any, kind: type[_Type], where: str) -> _Type:
         try:
             return convert(value, kind)
         except ValidationError as error:
-            raise InputError(f"{name}: {where}: {error}", "compare it with the other device files") from None
+            raise InputError(f"{name}: {where}: {error}", "write it like the other device files") from None
 
     need(isinstance(data.get("values"), dict), "values")
     values = {key: checked(entry, _Sourced, key) for key, entry in data["values"].items()}

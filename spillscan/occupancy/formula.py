@@ -238,10 +238,7 @@ def check(configuration: Configuration) -> Configuration:
 def _check_resources(configuration: Configuration) -> Configuration:
     device = configuration.device
     # The header still accepts 256 from 7.0 on; before 7.0 it returns 0 blocks.
-    most = max(256, device.checked_registers)
-    if not 0 <= configuration.registers <= most:
-        bounds = f"0 to {device.max_registers_per_thread} on {device.target}"
-        raise UsageError(f"registers must be {bounds}, not {configuration.registers:,}")
+    _range("registers", configuration.registers, 0, max(256, device.checked_registers))
     _range("static shared memory", configuration.static_shared_bytes, 0, None, " bytes")
     _range("dynamic shared memory", configuration.dynamic_shared_bytes, 0, None, " bytes")
     _range("MaxDynamicSharedMemorySize", configuration.max_dynamic_shared_bytes or 0, 0, None, " bytes")

@@ -89,8 +89,8 @@ def test_a_launch_that_does_not_fit_is_an_answer(capsys):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        (["--registers", "-1"], "registers must be 0 to 255 on sm_80, not -1"),
-        (["--registers", "300"], "registers must be 0 to 255 on sm_80, not 300"),
+        (["--registers", "-1"], "registers must be 0 to 256, not -1"),
+        (["--registers", "300"], "registers must be 0 to 256, not 300"),
         (["--registers", "many"], "--registers must be a whole number, not 'many'"),
         (["--threads", "0"], "threads per block must be 1 to 1,024, not 0"),
         (["--threads", "2048"], "threads per block must be 1 to 1,024, not 2,048"),

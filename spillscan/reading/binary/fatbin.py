@@ -112,7 +112,7 @@ def _entries(body: Window, container: int) -> Iterator[Entry | DamageError]:
             )
             if version != 0x101 or not ENTRY_BYTES <= header <= _LONGEST_HEADER:
                 raise DamageError(
-                    f"fat binary entry: unknown version {version:#x} or header size {header}", body.start + at
+                    f"fat binary entry: version {version:#x} with header size {header} is unknown", body.start + at
                 )
             if not flags & (LZ4 | ZSTD):
                 packed, plain = stored, stored

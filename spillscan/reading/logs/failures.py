@@ -173,7 +173,7 @@ class Failures:
         elif not missing:
             yield from self._unfinished(lines, last_report)
         if retried:
-            message = f"{_named(retried)} failed, then succeeded: {retried[0].text}"
+            message = f"{_named(retried)} failed (a later attempt succeeded): {retried[0].text}"
             yield self._issue("step-retried", message, retried[0].line)
         if host:
             message = f"{_named(host)} failed (host code only): {host[0].text}"

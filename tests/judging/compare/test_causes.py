@@ -142,6 +142,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["diff", "--why", *[str(demo / "base.log")] * 2, "--kernel", "*rotate*"]) == 0
     assert "\n  no known growth of registers or spills\n" in capsys.readouterr().out
     assert main(["diff", "--why", str(demo / "base.log"), str(tmp_path / "new")]) == 2
-    assert "no matching kernel is in both builds" in capsys.readouterr().err
+    assert "no selected kernel is in both builds" in capsys.readouterr().err
     assert main([*call[:-1], "nothing_like_it"]) == 2
     assert "no kernel matches --kernel 'nothing_like_it'" in capsys.readouterr().err
