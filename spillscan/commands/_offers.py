@@ -164,12 +164,7 @@ def run_files_near(inputs: Sequence[str]) -> dict[str, set[str]]:
 
 
 def commands_for(
-    about: Ranked,
-    source: str,
-    call: Invocation,
-    names: Names,
-    launches: Launches,
-    trial: Trial | None = None,
+    about: Ranked, source: str, call: Invocation, names: Names, launches: Launches, trial: Trial | None = None
 ) -> Iterator[str]:
     """Commands to paste, the most useful first.
 
@@ -184,11 +179,13 @@ def commands_for(
     called = _called(kernel, names)
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
     able = bool(source) and not refusal(kernel, source) and not (trial and trial.is_other_build)
-    if able and trial is None and "-" not in inputs and not no_step(kernel, launches.launch_of(kernel)):
+    launch = launches.launch_of(kernel)
+    helps = able and not no_step(kernel, launch)
+    if helps and trial is None and "-" not in inputs:
         leading = inputs if source_of(kernel, run_files_near(inputs)) else call.inputs
         words = ["advise", *leading, "--kernel", called, *arch, *call.launches, *call.config, "--try"]
         yield shlex.join(["spillscan", *words])
-    if able:
+    if helps or (able and launch is None):
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *call.launches])
     if "-" in inputs:
         return

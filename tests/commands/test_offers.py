@@ -124,6 +124,8 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
     run_file(tmp_path / "out" / RUN_FILE, known)
     said = spillscan(tmp_path, f"spillscan check {inputs}")[1]
     assert f"next   spillscan advise {inputs} --kernel" in said
+    said = spillscan(tmp_path, f"spillscan check {inputs} --launch 'softmax*=512' --set min_blocks_per_sm=9")[1]
+    assert "next   spillscan occupancy " in said, "no sweep of registers: the block size is the limiter"
 
 
 def test_the_kernel_around_a_function_is_named(tmp_path: Path) -> None:
