@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from spillscan.commands._policy import NO_FILE
+from spillscan.judging.policy.reading import NAME
 from spillscan.model import Build, Finding, Kernel
 from spillscan.model.gaps import unread
 from spillscan.model.patterns import names_of
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 _GLOB = frozenset("*?[]")
 
 
-def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) -> Iterator[str]:
-    """Ways to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy."""
+def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding], config: str | None) -> Iterator[str]:
+    """Ways to accept the ``failing`` findings: all by the baseline, or the first by an entry in the policy. ``config``:
+    value of --config."""
     from spillscan.commands._baseline import DEFAULT_FILE
 
     if gate.from_base:
@@ -34,9 +37,9 @@ def accept_lines(gate: Gate, inputs: Sequence[str], failing: Sequence[Finding]) 
         yield f"accept (all findings): spillscan baseline write {gate.arguments}".rstrip()
         if gate.path is None:
             yield f"  then check with --baseline {DEFAULT_FILE}"
-    for finding in named[:1]:
+    for finding in named[:1] if config != NO_FILE else ():
         listed = any(layer.accept for layer in gate.policy.layers[:-1])  # the last one is of options
-        yield f"accept (first one only): add to {'`accept` in ' if listed else ''}spillscan.yaml:"
+        yield f"accept (first one only): add to {'`accept` in ' if listed else ''}{config or NAME}:"
         yield f"  {acceptance(finding)}" if listed else f"  accept: [{acceptance(finding)}]"
 
 

@@ -71,8 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
         from spillscan.commands import _offers
 
         report = _offers.with_next_steps(report, _offers.Invocation.by(arguments, inputs), policy)
-    accepting = tuple(_footer.accept_lines(gate, inputs, decision.failing)) if decision.status == 1 else ()
-    report = report.extended(accept=accepting, not_checked=tuple(_footer.not_checked(build, policy, result.findings)))
+    accepting = _footer.accept_lines(gate, inputs, decision.failing, arguments.config) if decision.status == 1 else ()
+    report = report.extended(
+        accept=tuple(accepting), not_checked=tuple(_footer.not_checked(build, policy, result.findings))
+    )
     render.write(report, arguments.format, _options.rows_of(arguments), arguments.source_root)
     if policy.strict and not everything.units:
         complain(UNCOUNTED)
