@@ -204,7 +204,7 @@ def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuratio
     if configuration is None or configuration.threads_per_block > configuration.device.max_threads_per_block:
         here = device_of(kernel)
         limit = max(-(-least // REGISTER_STEP) * REGISTER_STEP, least_limit(here) if here is not None else 0)
-        setting = _limit_setting(kernel, min(limit, most))
+        setting = _limit_setting(kernel, min(limit, most), " or higher" * (need is None and limit < most))
         return Fix("try", f"{setting}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
     here, threads = configuration.device, configuration.threads_per_block
     blocks = resident(configuration).resident_blocks
@@ -229,13 +229,14 @@ def _blocks_at(configuration: Configuration, registers: int) -> int:
     return resident(structs.replace(configuration, registers=registers)).resident_blocks
 
 
-def _limit_setting(kernel: Kernel, limit: int) -> str:
-    """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds."""
+def _limit_setting(kernel: Kernel, limit: int, more: str = "") -> str:
+    """Source text of a register limit without a block size: ``__maxnreg__``, which excludes launch bounds. ``more``:
+    text after the limit."""
     maker = kernel.sass.maker if kernel.sass else None
     if maker is not None and _without_maxnreg(maker.version):
-        return f"-maxrregcount={limit} for its source file"
+        return f"-maxrregcount={limit}{more} for its source file"
     bounds_unknown = kernel.sass is None or maker is None or kernel.launch_bounds is not None
-    return f"__maxnreg__({limit})" + " in place of launch bounds" * bounds_unknown
+    return f"__maxnreg__({limit}){more}" + " in place of launch bounds" * bounds_unknown
 
 
 def _without_maxnreg(version: str) -> bool:

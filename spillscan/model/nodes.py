@@ -127,7 +127,7 @@ class _Composer:
         if isinstance(event, self._yaml.ScalarEvent):
             return Node(_scalar(event, place), place, event.value)
         if depth > DEPTH:
-            raise UsageError(f"{place}: nested too deep", f"use at most {DEPTH} levels")
+            raise UsageError(f"{place}: nested too deeply", f"use at most {DEPTH} levels")
         if isinstance(event, self._yaml.MappingStartEvent) and event.tag in (None, "!", _TAG + "map"):
             return Node(self._mapping(depth), place)
         if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):

@@ -217,7 +217,7 @@ def build_of(data: bytes) -> Build:
     try:
         found = _decoded(data)
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None
     for module in found.portable:
         if module.bytes < 0:
             raise ValueError(f"impossible size of {module.form}: {module.bytes} bytes")

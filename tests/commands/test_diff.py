@@ -1,4 +1,4 @@
-"""Order, totals and length of the reports of `spillscan diff`, and metrics by the names of tables."""
+"""Order and totals of the reports of `spillscan diff`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from spillscan.cli import main
 from tests.conftest import FIXTURES, read_text
 
 BASE, HEAD = FIXTURES / "effects" / "base.log", FIXTURES / "effects" / "head.log"
-DEMO = (FIXTURES / "demo" / "base.log", FIXTURES / "demo" / "head.log")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
@@ -26,14 +25,3 @@ def test_added_kernels_come_after_changed_ones(tmp_path: Path, capsys: pytest.Ca
     assert heads.index("sums") < heads.index("also_solves") < heads.index("total")
     assert any("spill stores  4,204 → 4,960 B (+756; changed -112)" in line for line in lines)
     assert lines[-1].startswith("2 errors (1 in added kernels), ")
-
-
-@pytest.mark.parametrize(
-    ("options", "kernels", "last"), [(["--top", "1"], 1, "… 3 more (--all shows them)"), ([], 4, "")]
-)
-def test_why_explains_as_many_kernels_as_asked(
-    options: list[str], kernels: int, last: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = printed(capsys, "diff", "--why", *DEMO, *options)
-    assert sum("model::" in line for line in lines) == kernels
-    assert lines[-1] == last or not last

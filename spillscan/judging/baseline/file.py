@@ -153,7 +153,7 @@ def _decoded(line: str, of: type[T], place: str) -> T:
     except (msgspec.DecodeError, RecursionError) as error:
         if line.startswith(("<<<<<<<", "|||||||", "=======", ">>>>>>>")):
             raise UsageError(f"{place}: unresolved merge conflict", "keep the lines you want from each side") from None
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error).replace("`", "'")
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).replace("`", "'")
         raise UsageError(
             f"{place}: not a baseline line: {reason}", "delete FILE, then run `spillscan baseline write BUILD -o FILE`"
         ) from None

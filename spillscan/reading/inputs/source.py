@@ -179,10 +179,12 @@ class Stream:
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
-            raise InputError(f"{self._label} is truncated: its compressed data ends early", "fetch it again") from error
+            raise InputError(
+                f"{self._label} is truncated: its compressed data ends early", "fetch or build it again"
+            ) from error
         except codecs.CodecError as error:
             how = codec.name if codec else "compressed"
-            raise InputError(f"{self._label} is not a valid {how} file: {error}", "fetch it again") from error
+            raise InputError(f"{self._label} is not a valid {how} file: {error}", "fetch or build it again") from error
         except InputError:
             raise
         except OSError as error:

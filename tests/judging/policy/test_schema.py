@@ -86,7 +86,7 @@ MISTAKES = [
     ("a: &x 1\nb: *x\n", "1: YAML anchors and aliases are not supported"),
     ("max_registers: !!python/object:os.system 1\n", "1: '1' is not a valid python/object"),
     ("max_registers: " + "9" * 5000, "1: max_registers: expected a whole number ≥ 0 or none, got inf"),
-    ("[" * 30 + "]" * 30, "1: nested too deep"),
+    ("[" * 30 + "]" * 30, "1: nested too deeply"),
     ("é: 1\n", "1: unknown key 'é'"),
 ]
 

@@ -32,7 +32,7 @@ TASKS = (
     ),
     ("fix", "code", ("array_and_spills",), "Try: __maxnreg__(48); --launch shows its cost in blocks/SM (not tried)."),
     ("fix", "check", ("spill_f32", "What spill means"), "What to do."),
-    ("fix", "scan", (), "__maxnreg__(72) in place of launch bounds"),
+    ("fix", "scan", (), "__maxnreg__(72) or higher in place of launch bounds"),
     ("fix", "sweep", (), "128 128 16 2 best"),
 )
 
