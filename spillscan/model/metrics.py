@@ -253,7 +253,7 @@ _DERIVED = (
     _code("instructions", 91, attrgetter("instructions"), stored=True),
     *_local("spill", "spill", "spill", "spill slots"),
     *_local("array", "array", "array", "arrays in local memory"),
-    *_local("frame", "frame", "frame", "stack arguments, saved registers and callee frames"),
+    *_local("frame", "frame", "frame", "stack space for arguments, saved registers and callee frames"),
     *_local("unknown", "unclassified", "unclassified", "unclassified local memory"),
 )
 

@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         inside = self.path.startswith(f"{self.table}/") and ".." not in self.path.split("/")
         if self.table not in schema.TABLES or not inside:
-            raise ValueError(f"invalid file {self.path!r} of table {self.table!r}")
+            raise ValueError(f"{self.path!r} is not a file of table {self.table!r}")
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("symbol", str, "symbol as printed"),
         _column("name", str, "full demangled name"),
         _column("short_name", str, "name without scopes, template arguments and parameters"),
-        _column("object", str, "object or source, if the input names it"),
+        _column("object", str, "object file that the input names, else the source file"),
         _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
