@@ -216,7 +216,7 @@ def _limiting(kernel: Kernel, limit: int) -> str:
     possible = here is not None and threads <= here.max_threads_per_block
     if possible and here is not None and register_limit(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
-    return f"launch bounds ({count(threads, 'thread')} and minimum blocks per SM) or __maxnreg__ limit it to"
+    return f"launch bounds ({count(threads, 'thread')} and a minimum of blocks per SM) or __maxnreg__ limit it to"
 
 
 def limit_of(kernel: Kernel) -> int | None:

@@ -101,7 +101,7 @@ def spilling(
         ),
         (
             spilling(limit=40, threads=64),
-            "launch bounds (64 threads and minimum blocks per SM) or __maxnreg__ limit it to 40 registers",
+            "launch bounds (64 threads and a minimum of blocks per SM) or __maxnreg__ limit it to 40 registers",
         ),
         (spilling("-arch sm_90", limit=40), "__maxnreg__(40) limits it to 40 registers"),
         (spilling(limit=40), "__maxnreg__ or -maxrregcount limits it to 40 registers"),

@@ -197,7 +197,7 @@ def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:
     assert (program, words[-1]) == ("spillscan", "--try")
     status, answer = spillscan(tmp_path, *words)
     assert status == 0
-    assert "cause launch bounds (256 threads and minimum blocks per SM)" in " ".join(answer.split())
+    assert "cause launch bounds (256 threads and a minimum of blocks per SM)" in " ".join(answer.split())
     assert "option __launch_bounds__(256, 2): " in " ".join(answer.split())
 
 

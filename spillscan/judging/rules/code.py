@@ -35,7 +35,7 @@ def _grown(change: Change, terms: Terms) -> Iterator[Violation]:
 
 def _growth_unknown(change: Change, terms: Terms) -> str:
     compared = change.before is not None and change.after is not None
-    return "machine code not in both builds" if compared and None in _sizes(change) else ""
+    return "machine code missing from one or both builds" if compared and None in _sizes(change) else ""
 
 
 def _other(change: Change, terms: Terms) -> Iterator[Violation]:

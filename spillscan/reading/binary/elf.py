@@ -95,7 +95,9 @@ class Elf:
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(f"the section names should be in section {names}, but the last section is {count - 1}", window.start)
+            raise DamageError(
+                f"the section names should be in section {names}, but the last section is {count - 1}", window.start
+            )
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:

@@ -62,7 +62,7 @@ BARREN = (
 OBJECTS = (".o", ".obj", ".cubin", ".fatbin")
 """Name endings of files that one compilation writes."""
 WRITTEN_BY_HAND = (
-    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb"),
+    *(".cuh", ".h", ".hpp", ".md", ".rst", ".html", ".cmake", ".mk", ".bazel", ".ipynb", ".sarif"),
     *("makefile", "cmakelists.txt", "meson.build", "dockerfile"),
 )
 """Name endings of text files that may quote a log but are not one. They occur in source trees used as build folders,

@@ -288,7 +288,7 @@ class Writer:
             self._settle(waiting.kernels)
 
     def _incomplete(self, kernel: PendingKernel) -> None:
-        message = f"lines of {kernel.symbol} are missing"
+        message = f"the ptxas report of {kernel.symbol} is incomplete"
         self.issues.add("truncated", message, kernel.line, "error", symbol=kernel.symbol)
         self.issues.mark_doubtful(kernel.line)
 
