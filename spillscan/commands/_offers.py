@@ -178,7 +178,8 @@ def commands_for(
     inputs = _inputs_of(kernel, call.inputs)
     called = _called(kernel, names)
     arch = ["--arch", kernel.key.arch] if kernel.key.arch else []
-    able = bool(source) and not refusal(kernel, source) and not (trial and trial.is_other_build)
+    unsure = trial.is_other_build if trial else source.endswith(".cu") and os.path.isfile(source)  # options unknown
+    able = bool(source) and not refusal(kernel, source) and not unsure
     launch = launches.launch_of(kernel)
     helps = able and not no_step(kernel, launch)
     if helps and trial is None and "-" not in inputs:
@@ -189,10 +190,9 @@ def commands_for(
         yield shlex.join(["spillscan", "sweep", source, "--kernel", kernel.key.symbol, *arch, *call.launches])
     if "-" in inputs:
         return
-    is_function = kernel.role == "function"
-    if kernel.sass is not None and (is_function or about.about == "spills"):
+    if kernel.sass is not None and (kernel.role == "function" or about.about == "spills"):
         yield _show(kernel, inputs, names)
-    elif not is_function:
+    elif kernel.role != "function":
         words = ["occupancy", *inputs, "--kernel", called, *arch, *call.launches, *call.config]
         yield shlex.join(["spillscan", *words])
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from spillscan import scan
 from spillscan.advice.families import advice
 from spillscan.advice.ranking import ranked
 from spillscan.builds import RUN_FILE
 from spillscan.builds.record import read
 from spillscan.cli import main
+from spillscan.commands._offers import source_of
 from spillscan.judging.places import Tree
 from spillscan.model.code import SassStats
 from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine
@@ -77,7 +79,7 @@ def test_the_source_is_swept_if_its_compilation_is_known(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("text", "swept"),
+    ("text", "alone"),
     [
         ("#include <cuda_runtime.h>\n#include <cmath>\n#include <cub/cub.cuh>\n", True),
         ('#include "beside.cuh"\n', True),
@@ -86,8 +88,8 @@ def test_the_source_is_swept_if_its_compilation_is_known(tmp_path: Path, capsys:
         ("#include <torch/extension.h>\n", False),
     ],
 )
-def test_a_source_without_options_is_swept_alone(
-    text: str, swept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_source_that_compiles_alone_is_only_tried_on_demand(
+    text: str, alone: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "beside.cuh").write_text('#include "beside.cuh"\n')
     (tmp_path / "needs.cuh").write_text('#include "elsewhere.cuh"\n')
@@ -95,7 +97,8 @@ def test_a_source_without_options_is_swept_alone(
     log = f"[1/1] clang++ -x cuda -c {tmp_path}/k.cu -o {tmp_path}/k.o\n" + (FIXTURES / "demo" / "head.log").read_text()
     (tmp_path / "build.log").write_text(log)
     assert main(["advise", str(tmp_path / "build.log"), "--top", "1"]) == 0
-    assert (f"spillscan sweep {tmp_path}/k.cu --kernel" in capsys.readouterr().out) is swept
+    assert "k.cu" not in capsys.readouterr().out, "a next step would compile it without the options of the build"
+    assert {source_of(kernel, {}) for kernel in scan(tmp_path / "build.log").kernels} == {f"{tmp_path}/k.cu" * alone}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ def test_occupancy_prints_fixes_of_spills(capsys: pytest.CaptureFixture[str]) ->
     log = str(ROOT / "fixtures" / "demo" / "head.log")
     assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm<8>", "--arch", "sm_80"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "try: __launch_bounds__(256, 3): 80 registers, 4 → 3 blocks/SM (not tried)" in output
+    assert "try: __launch_bounds__(256, 3): up to 80 registers, 4 → 3 blocks/SM (not tried)" in output
     assert main(["occupancy", log, "--launch", "gemm*=256", "--kernel", "gemm*", "-f", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {fix["kind"] for row in rows for fix in row["fixes"]} == {"try"}

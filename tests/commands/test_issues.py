@@ -93,5 +93,5 @@ def test_a_gap_of_a_build_given_twice_is_printed_once(
 ) -> None:
     (tmp_path / "a.log").write_text(CUT)
     done = run("diff", "a.log", "a.log", *options, cwd=tmp_path)
-    text = "lines of f are missing"
+    text = "the ptxas report of f is incomplete"
     assert (done.stdout.decode().count(text), done.stderr.decode().count(text)) == (out, err)

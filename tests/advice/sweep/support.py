@@ -17,8 +17,6 @@ from tests.conftest import FIXTURES, ROOT
 from tests.conftest import run as command
 
 PTX = FIXTURES / "ptx" / "sweep.ptx"
-RELEASE = "12.9"
-"""Release of the ptxas among the packages for development."""
 _NVIDIA = find_spec("nvidia")
 PTXAS = next(
     Path(place, "cuda_nvcc", "bin", "ptxas") for place in (_NVIDIA and _NVIDIA.submodule_search_locations) or ["/"]
