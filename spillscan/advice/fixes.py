@@ -218,7 +218,7 @@ def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuratio
         change = same if after == blocks else f"{blocks} → {count(after, 'block')}/SM"
         bound = "" if exact else "at most "
         bounds = f"__launch_bounds__({step.threads}, {step.blocks}){_in_place(kernel)}"
-        return Fix("try", f"{bounds}: {step.registers} registers, {bound}{change} {_NOT_TRIED}")
+        return Fix("try", f"{bounds}: up to {step.registers} registers, {bound}{change} {_NOT_TRIED}")
     if smaller := largest_block(here, least):
         registers = register_limit(here, smaller).registers
         return Fix("try", f"at most {count(smaller, 'thread')} per block: up to {registers} registers {_NOT_TRIED}")

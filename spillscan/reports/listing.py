@@ -103,6 +103,6 @@ def verdict_lines(report: Report, style: Style, listed: Sequence[Finding]) -> It
     yield from incomplete_lines(report, style)
     findings = report.open_findings
     if findings:
-        hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note lists the notes)"
+        hidden = "" if len(counted(report)) == len(findings) else " (--fail-on note --all lists the notes)"
         added = {id(change.kernel) for change in report.changes if change.state == "added"}
         yield paint(severities(findings, added) + hidden, BOLD, style)

@@ -81,7 +81,6 @@ BARE = "no stack line before its 'Used N registers' line"
 NAMELESS = "no 'Function properties' line names its stack"
 NAMESAKES = "same-named kernels were compiled at the same time"
 UNINDENTED = "the beginning of its stack line is missing"
-ALL = {"kernels", "spills", "registers", "stack", "shared"}
 LINES_MISSING = {"kernels", "registers", "shared", "spills", "stack"}
 
 CALLEES = {

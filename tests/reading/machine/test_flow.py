@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import strategies as st
 
 from spillscan.reading.machine.flow import Flow, Kind, Move, branches
 
 PLACES = 40
-MOVES = st.lists(
-    st.tuples(
-        st.integers(0, PLACES),
-        st.integers(-1, PLACES),
-        st.sampled_from([Kind.JUMP, Kind.EXIT, Kind.RETURN, Kind.CALL, Kind.FAR_CALL]),
-        st.booleans(),
-    ),
-    unique_by=lambda row: row[0],
-)
 
 
 def moves(rows: list[tuple[int, int, Kind, bool]]) -> list[Move]:
