@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not any(kernel.sass for kernel in build.kernels):
         raise InputError(f"no machine code in {given}", "pass an object, a library, or the output of cuobjdump -sass")
     names = Names([kernel.named_by for kernel in build.kernels])
-    kernels = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
-    kernels = [kernel for kernel in kernels if arguments.arch in (None, kernel.key.arch)]
-    if not kernels and arguments.arch:
+    matching = [kernel for kernel in _selection.wanted(build.kernels, called, names) if kernel.sass]
+    kernels = [kernel for kernel in matching if arguments.arch in (None, kernel.key.arch)]
+    if matching and not kernels:
         raise InputError(f"{given}: no kernel of {arguments.arch} matches {called!r}", "leave out --arch")
     if not kernels:
         known = sorted({kernel.short_name for kernel in build.kernels if kernel.sass})
