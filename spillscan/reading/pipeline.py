@@ -4,7 +4,7 @@ build. Inputs keep their order."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
@@ -259,15 +259,19 @@ def build_of(reading: Reading) -> Build:
     )
 
 
-def still_portable(modules: Sequence[PortableCode], kernels: Iterable[Kernel]) -> Iterator[Issue]:
-    """Issues for kernels that exist only as PTX, whose resources no gate can check."""
-    compiled = {kernel.key.symbol for kernel in kernels} if modules else set()
-    alone: dict[str, dict[str, None]] = {}
+def still_portable(modules: Sequence[PortableCode], kernels: Sequence[Kernel]) -> Iterator[Issue]:
+    """Issues for kernels that exist only as PTX, and for files with only LTO-IR, whose resources no gate can check."""
+    files: dict[str, list[PortableCode]] = {}
     for module in modules:
         if module.origin is not None:
-            symbols = alone.setdefault(module.origin.input, {})
-            symbols.update(dict.fromkeys(symbol for symbol in module.kernels or () if symbol not in compiled))
-    for name, symbols in alone.items():
+            files.setdefault(module.origin.input, []).append(module)
+    compiled = {kernel.key.symbol for kernel in kernels}
+    coded = {origin.input for kernel in kernels for origin in kernel.origins if origin.format == "binary"}
+    for name, several in files.items():
+        named = [module.kernels for module in several if module.kernels is not None]
+        symbols = dict.fromkeys(symbol for entries in named for symbol in entries if symbol not in compiled)
         if symbols:
             number = count(len(symbols), "kernel exists", "kernels exist")
             yield _issue("ptx-only", f"{number} only as PTX: {listed([*symbols][:1], len(symbols) - 1)}", name)
+        elif not named and name not in coded:
+            yield _issue("ptx-only", "kernels unknown: contains LTO-IR, but neither PTX nor machine code", name)
