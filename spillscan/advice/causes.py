@@ -32,7 +32,7 @@ _LEAST, _SHARE = 4, 8
 _COPIES = 3
 """Repetitions of a line's instruction that mean an unrolled loop or an array in registers."""
 _SHOWN = 3
-DEBUG_BUILD = "debug build (-G): ptxas does not optimize it"
+DEBUG_BUILD = "debug build (-G): ptxas does not optimize the kernel"
 _LIMIT_OPTION = re.compile(r"-{1,2}maxrregcount[= ]+(\d+)|with +(\d+) of maxrregcount option")
 
 
@@ -168,7 +168,7 @@ def causes(
     if arrays.accesses:
         lines = ", ".join(each.text for each in by_cost(kernel.sass.local, "array", tree)[:TOP])
         at = f" at {lines}" if lines else ""
-        yield f"accesses to local arrays indexed at run time (not spills) move {arrays.bytes:,} B{at}"
+        yield f"accesses to local arrays, or to variables whose address is taken, move {arrays.bytes:,} B{at}"
     if code is not None and code.calls:
         yield f"{count(code.calls, 'call')} not inlined: live values are saved or stay in registers across a call"
 

@@ -60,7 +60,7 @@ def kernel_of(arguments: argparse.Namespace, call: str, number: int | None = Non
         try:
             expand(inputs)
         except InputError as error:
-            raise UsageError(f"{error.what}, and {kernel} is a file", f"the kernel comes first: {call}") from None
+            raise UsageError(f"{error.what}, but {kernel} is a file", f"the kernel comes first: {call}") from None
     return kernel, inputs
 
 

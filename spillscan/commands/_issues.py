@@ -33,7 +33,7 @@ def report_issues(issues: Sequence[Issue]) -> None:
         complain(f"{place}{issue.severity}: {issue.message} [{issue.code}]")
     if len(ranked) > ISSUES_SHOWN:
         more = count(len(ranked) - ISSUES_SHOWN, "more issue")
-        complain(f"… {more} (`spillscan check -f json BUILD` lists those of a build)")
+        complain(f"… {more} (`spillscan check -f json BUILD` lists all issues of a build)")
 
 
 def conclude(result: Verdict, issues: Sequence[Issue] = (), *, shown: bool = False) -> int:

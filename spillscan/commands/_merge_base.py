@@ -14,7 +14,7 @@ from spillscan.output.files import decoded
 from spillscan.output.git import git
 
 OPTION = "--baseline-from"
-_DEEPER = "fetch more of the history first (actions/checkout: fetch-depth: 0)"
+_DEEPER = "fetch the whole history (actions/checkout: fetch-depth: 0)"
 _MOST_LINKS = 8
 
 
@@ -66,7 +66,7 @@ class MergeBase:
                 raise UsageError(f"{OPTION}: {path} is outside the repository", "name a file in it")
             at, mode = self._first(wanted)
             if mode == "160000":
-                raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "move it into this repository")
+                raise UsageError(f"{OPTION}: {path} is in the submodule {at}", "move the file into this repository")
             if mode != "120000":
                 break
             target = (self._git("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")

@@ -22,7 +22,7 @@ def add_try(parser: argparse.ArgumentParser, shown: str) -> None:
     _options.flag(
         parser,
         "--try",
-        f"compile the suggested fixes of the {shown} shown to test them; needs PTX and ptxas, or CUDA source and nvcc",
+        f"test suggested fixes of the listed {shown} by compiling them; needs PTX and ptxas, or CUDA source and nvcc",
     )
 
 

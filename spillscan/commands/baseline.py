@@ -56,8 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(arguments: argparse.Namespace) -> int:
-    """Record the kernels and findings of a build. Entries of an existing file are kept for kernels that the
-    build lacks."""
+    """Record the kernels and findings of a build. If the baseline file exists, its entries for kernels that the build
+    lacks are kept."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path) if os.path.exists(path) else None
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))

@@ -45,14 +45,14 @@ EPILOG = "Example: spillscan occupancy sm_80 --threads 128 --registers 40; spill
 
 _MOST_DIGITS = 16
 _KEYS = {
-    "max_dynamic_shared_bytes": "the kernel's MaxDynamicSharedMemorySize attribute, or max",
+    "max_dynamic_shared_bytes": "the kernel's MaxDynamicSharedMemorySize attribute; max: the device's maximum",
     "carveout_percent": "preferred shared memory, percent of the SM's maximum (compute capability 7.0 and later)",
     "barriers": "named barriers per block (default: 1)",
     "cluster_blocks": "blocks per cluster (compute capability 9.0 and later)",
     "min_blocks_per_sm": "target blocks per SM (prints the dynamic shared memory available to each block)",
     "stack_bytes": "stack bytes per thread (prints the GPU memory reserved for it)",
     "cache_preference": f"{', '.join(PREFERENCES)} (compute capability 3.x, 7.0 and later)",
-    "global_caching": f"{', '.join(CACHING)} (compute capability 5.2, 5.3, 6.1, 6.2)",
+    "global_caching": f"global loads in L1: {', '.join(CACHING)} (compute capability 5.2, 5.3, 6.1, 6.2)",
 }
 """Keys of --set for one configuration."""
 _NEEDED = "a device, --threads and --registers are required"

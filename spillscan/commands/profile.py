@@ -1,6 +1,6 @@
 """Print the time and the share of spill instructions of the launches in an Nsight Compute profile.
 
-With INPUT, launches without a kernel in the build, or with another register count, are reported.
+With INPUT, also report launches that match no kernel of the build, or whose register count differs from the kernel's.
 """
 
 from __future__ import annotations

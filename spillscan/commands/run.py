@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="also watch DIR for files with GPU code, such as an output folder outside the git work tree; repeatable",
+        help="also watch DIR, such as an output folder outside the git work tree, for files with GPU code; repeatable",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …", help="build command")
 

@@ -89,7 +89,7 @@ _TEXTS = {
     "spill_load_bytes": ("spill loads", f"bytes read per thread by spill loads, {_COUNTED}"),
     "cumulative_spill_store_bytes": ("call spill stores", f"spill stores {_TREE}"),
     "cumulative_spill_load_bytes": ("call spill loads", f"spill loads {_TREE}"),
-    "local_bytes": ("local", "local memory (`lmem`), bytes per thread, if the tool prints it"),
+    "local_bytes": ("local", "local memory (`lmem`), bytes per thread, if the input lists it"),
     "shared_bytes": ("shared", "static shared memory, bytes per block, without the driver's reserve"),
     "constant_bytes": (
         "cmem",

@@ -169,7 +169,7 @@ def _scalar(event: Any, place: str) -> str | int | float | bool | None:
     if kind in ("", "!", "str"):
         return text
     if kind not in _SCALARS or not _SCALARS[kind].fullmatch(text):
-        raise UsageError(f"{place}: {text[:40]!r} is not a valid {ascii(kind)[1:-1]}", "write a plain value")
+        raise UsageError(f"{place}: {text[:40]!r} is not a valid {ascii(kind)[1:-1]}", "write the value without a tag")
     if kind == "null":
         return None
     if kind == "bool":

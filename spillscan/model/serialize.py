@@ -300,7 +300,7 @@ def sass_of(found: SassJson) -> SassStats:
     moved = [number for each in traffics if each for number in (each.accesses, each.store_bytes, each.load_bytes)]
     moved += [number for each in found.lines for number in (each.accesses, each.bytes, each.cost, each.depth or 0)]
     if not all(0 <= line.share <= 1 for line in found.lines):
-        raise ValueError("a line's share is not between 0 and 1")
+        raise ValueError("`share` of a source line is not between 0 and 1")
     set_to = [number for role in found.roles for number in (role.address, role.registers) if number is not None]
     for number in (*places, *moved, *set_to):
         if number < 0:

@@ -316,7 +316,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
         except ValidationError as error:
             raise InputError(f"{name}: {where}: {error}", "write it like the other device files") from None
 
-    need(isinstance(data.get("values"), dict), "values")
+    need(isinstance(data.get("values"), dict), "`values` is not a mapping")
     values = {key: checked(entry, _Sourced, key) for key, entry in data["values"].items()}
     device = checked(
         {key: value for key, value in data.items() if key != "values"}
@@ -325,7 +325,7 @@ def parse(data: Mapping[str, Any], name: str) -> Device:
         Device,
         "a device",
     )
-    need(re.fullmatch(r"\d+\.\d", device.compute_capability) is not None, "compute_capability")
+    need(re.fullmatch(r"\d+\.\d", device.compute_capability) is not None, "`compute_capability` is not like 9.0")
     need(device.target == "sm_" + device.compute_capability.replace(".", ""), "target does not fit compute_capability")
     need(name == f"{device.target}.yaml", "file name does not fit target")
     steps = device.carveout_steps_kb

@@ -91,7 +91,7 @@ def spilling(
         (spilling("-maxrregcount 40 -arch sm_90"), "-maxrregcount=40 limits it to 40 registers"),
         (spilling("-maxrregcount 40", threads=256), ""),  # launch bounds override the option
         (spilling("-arch sm_90", threads=256), ""),  # disassembly does not have the limit
-        (spilling("-arch sm_90 -g"), "debug build (-G): ptxas does not optimize it"),
+        (spilling("-arch sm_90 -g"), "debug build (-G): ptxas does not optimize the kernel"),
         (spilling(registers=255), "255 registers, the maximum of sm_90"),
         (spilling(registers=253), "253 registers, with a maximum of 255 on sm_90"),
         (spilling(limit=168, threads=384, registers=166), "launch bounds of 384 threads limit it to 168 registers"),

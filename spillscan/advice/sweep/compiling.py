@@ -194,7 +194,7 @@ class Module:
                 needed.append(step)
                 wanted.update(step)
         if not needed:
-            raise FailedError("the command compiles no CUDA source; pass PTX as a file")
+            raise FailedError("the command compiles no CUDA source; for PTX, pass the file alone")
         front_end, *before = needed
         return _Steps(before[::-1], front_end, steps[last], environment)
 
@@ -241,7 +241,7 @@ class Workshop:
         runs = [step for step in steps if _tool(step) == "ptxas"]
         if archs := [word[6:] for step in runs for word in step if word.startswith("-arch=")]:
             return archs
-        raise InputError(f"nvcc produces no machine code from {unit.path}", "compile CUDA source with -c -arch=sm_90")
+        raise InputError(f"nvcc produces no machine code from {unit.path}", "use options such as -c -arch=sm_90")
 
     def _module(self, unit: Unit, arch: str, index: int) -> Module:
         key = unit, index, arch

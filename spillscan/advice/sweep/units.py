@@ -85,14 +85,14 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]
     if not chosen:
         wanted = " or ".join(globs) or "a kernel"
-        raise InputError(f"no compilation in {path} contains {wanted}", "check --kernel, or pass a quoted nvcc command")
+        raise InputError(f"{path} has no compilation of {wanted}", "correct --kernel, or pass a quoted nvcc command")
     return [Unit(each.source, _nvcc(each.command), each.folder, each.object) for each in chosen]
 
 
 def _of_words(words: Sequence[str]) -> Unit:
     """Unit of a command, whose words are kept unchanged, including response files."""
     if not (own := _nvcc(words)):
-        raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "quote one command: 'nvcc … -c x.cu'")
+        raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "pass a command: 'nvcc … -c x.cu'")
     made = parse(own)
     return Unit(made.source if made and made.source else own[-1], own)
 

@@ -32,5 +32,5 @@ def answered(dataset: Dataset) -> int:
         return 0
     more = len(dataset.damage) - 1
     others = f", and {count(more, 'more file')}" if more else ""
-    message = f"builds left out: {dataset.damage[0].text(dataset.root)}{others}"
+    message = f"builds missing from the result: {dataset.damage[0].text(dataset.root)}{others}"
     raise UndecidedError(message, advice(dataset.root))

@@ -28,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
     heads = ("build", "file", "damage")
     _answers.show(forms, of_rows(heads, rows, heads, empty="no damage"))
     if rows:
-        raise UndecidedError(f"{count(len(rows), 'lost or damaged file')} in {root}", "audit these builds again")
+        raise UndecidedError(f"{count(len(rows), 'lost or damaged file')} in {root}", "audit the listed builds again")
     return 0

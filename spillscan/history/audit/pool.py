@@ -89,7 +89,9 @@ class Cluster:
         try:
             self._client = Client(address, timeout=_TIMEOUT_SECONDS)
         except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler at {address}: {error}", "pass tcp://HOST:PORT") from error
+            raise InputError(
+                f"no Dask scheduler at {address}: {error}", "check the address: tcp://HOST:PORT"
+            ) from error
         try:
             self._client.wait_for_workers(1, timeout=_TIMEOUT_SECONDS)
         except TimeoutError as error:

@@ -282,7 +282,9 @@ class Dataset:
             if damaged := [each for each in self.damage if label in each.labels]:
                 raise InputError(damaged[0].text(self.root), advice(self.root))
             known = ", ".join(clip(printable(each), 40) for each in self.labels[-5:])
-            raise InputError(f"{self.root} has no build {clip(printable(label), 60)}", f"the latest are {known}")
+            raise InputError(
+                f"{self.root} has no build {clip(printable(label), 60)}", f"use one of the latest: {known}"
+            )
         units = self._rows("units", label, "uri")
         order = {row["unit_id"]: at for at, row in enumerate(units)}
         issues = self._rows("issues", label, "position")

@@ -51,7 +51,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("symbol", str, "symbol as printed"),
         _column("name", str, "full demangled name"),
         _column("short_name", str, "name without scopes, template arguments and parameters"),
-        _column("object", str, "object file that the input names, else the source file"),
+        _column("object", str, "object file, else source file, named in the input"),
         _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
@@ -61,9 +61,9 @@ KernelRow: Any = msgspec.defstruct(
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
         _column("launched", str, "JSON: `launch_bounds`, `dynamic_shared`, `launch`, `configuration`"),
         _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
-        _column("unit_id", str, "unit of the row (`unit_id` of `units`)"),
-        _column("position", int, "index within the unit"),
-        _column("commit", str, "stored batch that contains the row"),
+        _column("unit_id", str, "`unit_id` in `units`"),
+        _column("position", int, "row number within the unit"),
+        _column("commit", str, "ID of the write (not a git commit)"),
     ],
 )
 """One kernel; the rows of a file are ordered by ``canonical``."""
@@ -84,8 +84,8 @@ class UnitRow(Struct):
     bytes: Annotated[int | None, Meta(description="bytes read")]
     recognised_lines: Annotated[int | None, Meta(description="lines understood")]
     unknown_lines: Annotated[int | None, Meta(description="lines not understood")]
-    unknown_clauses: Annotated[int | None, Meta(description="clauses not understood")]
-    commit: Annotated[str, Meta(description="stored batch that contains the row")]
+    unknown_clauses: Annotated[int | None, Meta(description="unknown values in ptxas lines")]
+    commit: Annotated[str, Meta(description="ID of the write")]
 
 
 class IssueRow(Struct):
@@ -93,15 +93,18 @@ class IssueRow(Struct):
 
     code: Annotated[str, Meta(description="kind, such as `truncated`")]
     severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
-    message: Annotated[str, Meta(description="text")]
+    message: Annotated[str, Meta(description="problem and fix")]
     input: Annotated[str | None, Meta(description="name of the input")]
     line: Annotated[int | None, Meta(description="line number")]
     format: Annotated[str | None, Meta(description="format of the input")]
-    hides: Annotated[tuple[str, ...] | None, Meta(description="possibly missing data (null: default for `code`)")]
+    hides: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="data that may be missing, such as `spills` (null: usual for `code`)"),
+    ]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
-    unit_id: Annotated[str, Meta(description="unit of the row (`unit_id` of `units`)")]
-    position: Annotated[int, Meta(description="index within the unit")]
-    commit: Annotated[str, Meta(description="stored batch that contains the row")]
+    unit_id: Annotated[str, Meta(description="`unit_id` in `units`")]
+    position: Annotated[int, Meta(description="row number within the unit")]
+    commit: Annotated[str, Meta(description="ID of the write")]
 
 
 TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}

@@ -67,7 +67,7 @@ class Limits(_Table, frozen=True):
     max_stack_bytes: Annotated[Limit, _about("stack, bytes per thread")] = "none"
     max_shared_bytes: Annotated[Limit, _about("shared memory, bytes per block")] = "none"
     max_code_bytes: Annotated[Limit, _about("machine code, bytes per kernel")] = "none"
-    min_blocks_per_sm: Annotated[Limit, _about("resident blocks per SM at the kernel's launch")] = "none"
+    min_blocks_per_sm: Annotated[Limit, _about("resident blocks per SM at the kernel's block size")] = "none"
     max_spill_growth_bytes: Annotated[Limit, _about("growth of spill stores or loads, bytes per thread")] = 0
     max_register_growth: Annotated[Limit, _about("growth in registers per thread")] = 0
     max_code_growth_percent: Annotated[Limit, _about("growth of machine code, percent")] = "none"
@@ -101,12 +101,12 @@ class PolicyFile(Limits, frozen=True):
     version: Annotated[Literal[1], Meta(title="1")] = 1
     fail_on: Annotated[FailOn, _about("lowest severity that fails a gate")] = "error"
     expect_kernels: Annotated[Count | None, _about("minimum number of kernels; fewer are reported as a gap")] = None
-    devices: Annotated[Words | None, _about("devices for blocks per SM; default: the kernel's arch")] = None
+    devices: Annotated[Words | None, _about("devices to check blocks per SM for; default: the kernel's arch")] = None
     require_archs: Annotated[
-        Words | None, _about("required code of each binary: sm_90a (machine code), compute_120 (PTX)")
+        Words | None, _about("code that each binary must contain, such as sm_90a or compute_120 (PTX)")
     ] = None
     max_file_bytes: Annotated[Bytes, _about("size of each file, bytes (checked by `size`)")] = "none"
-    baseline: Annotated[Word | None, _about("baseline file, relative to the policy's folder, or none")] = None
+    baseline: Annotated[Word | None, _about("baseline file (path relative to the policy's folder), or `none`")] = None
     kernels: Annotated[list[KernelEntry], _about("limits, severities and launches for some kernels")] = field(
         default_factory=list
     )

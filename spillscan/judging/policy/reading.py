@@ -46,7 +46,7 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
     for each in folders[: folders.index(root) + 1]:
         path = os.path.relpath(each / NAME)
         if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
-            raise UsageError(f"{other} is ignored", f"move its contents into {NAME}")
+            raise UsageError(f"{other} has a wrong file name", f"rename it to {NAME}")
         if os.path.lexists(path):
             return path
     return None
@@ -111,7 +111,7 @@ def _override(entry: file.KernelEntry, node: Node) -> Override:
     nodes: Any = node.value
     chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
-        raise node.error("this entry of `kernels` selects no kernel", "set match, arch or unit")
+        raise node.error("this entry of `kernels` lacks match, arch and unit", "set at least one of them")
     if not {*file.LIMITS, "severity", "launch"} & nodes.keys():
         raise node.error("this entry sets nothing", f"set launch, severity, or a limit: {', '.join(file.LIMITS)}")
     settings = _settings(entry, node)

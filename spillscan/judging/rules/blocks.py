@@ -169,7 +169,7 @@ def trade(change: Change, terms: Terms) -> str:
     )
     left = min((new for old, new in blocks if new < old), default=0)
     if left >= max(1, terms.limit(MIN_BLOCKS) or 0) and ends_spills(change):
-        return f"no longer spills, but loses blocks/SM: {spilled:,} → 0 B, {moved}"
+        return f"no longer spills ({spilled:,} → 0 B), but loses blocks: {moved}"
     launches_now = len(blocks) == len(change.effects) and all(old == 0 < new for old, new in blocks)
     by_bounds = any(effect.launch_source == "bounds" for effect in change.effects)
     grown = any(new > old for old, new in zip(before.spill_bounds[1], after.spill_bounds[1], strict=True))

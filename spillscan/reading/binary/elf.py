@@ -95,17 +95,13 @@ class Elf:
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(
-                f"the section names should be in section {names}, but the last section is {count - 1}", window.start
-            )
+            raise DamageError(f"section names are in section {names}; the last section is {count - 1}", window.start)
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:
         """Bytes of one section; empty if it takes no space in the file."""
-        if index >= len(self.sections):
-            raise DamageError(
-                f"a reference to ELF section {index}; the last section is {len(self.sections) - 1}", self.window.start
-            )
+        if index > (last := len(self.sections) - 1):
+            raise DamageError(f"a reference to ELF section {index}; the last one is {last}", self.window.start)
         section = self.sections[index]
         if section.type == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)

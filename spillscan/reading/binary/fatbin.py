@@ -167,7 +167,7 @@ def image(entry: Entry) -> Window:
         return entry.stored
     plain = _decompressed(entry, entry.stored.whole, entry.plain_bytes + 1)
     if len(plain) != entry.plain_bytes:
-        what = f"fat binary entry of {entry.plain_bytes} bytes decompresses to {len(plain)}"
+        what = f"fat binary entry: {entry.plain_bytes} bytes declared, {len(plain)} decompressed"
         raise DamageError(what, entry.stored.start)
     return Window(plain)
 

@@ -127,7 +127,7 @@ class _Issues:
             target = int("0" + "".join(filter(str.isdigit, arch.partition(" ")[0])))
             in_dumps = "`cuobjdump -sass FILE | spillscan scan -` reports both"
             other = in_dumps if target >= FIRST_DISASSEMBLED else "a ptxas -v log reports their spills"
-            lost = f"{count(number, 'function')} without opcode counts and spills"
+            lost = f"opcode counts and spills of {count(number, 'function')} are unknown"
             yield self._issue("unknown-arch", "warning", f"machine code not analyzed for {arch}: {lost}; {other}")
         for arch, number in self._ranked("unknown-opcode"):
             message = f"{count(number, 'instruction')} of {arch} with unknown opcodes"

@@ -37,7 +37,7 @@ def read(stream: Stream, name: str, options: Options = DEFAULT) -> Reading:
     log_line = next((issue for issue in reading.issues if _COMPILER.search(issue.message)), None)
     if log_line is not None:
         # A gate must not pass because half of its input was skipped as noise.
-        message = "the disassembly contains lines of a compiler log, which were skipped; pass both as two files"
+        message = "the disassembly contains lines of a compiler log, which were skipped; pass log and SASS as two files"
         reading.issues.append(Issue(code="mixed-input", message=message, severity="error", origin=log_line.origin))
     account = listing.account
     reading.stats = Stats(
@@ -61,8 +61,7 @@ def reader(chunks: Iterable[bytes], origin_name: str) -> ListingReader:
         raise InputError(message, "pass the cubin, or the output of nvdisasm -c")
     if form is None:
         raise InputError(
-            f"{origin_name}: not a SASS disassembly",
-            "create one with `cuobjdump -sass`, `nvdisasm -c` or `cuobjdump -res-usage`",
+            f"{origin_name}: not a SASS disassembly", "pass the output of `cuobjdump -sass` or `nvdisasm -c`"
         )
     from spillscan.reading.disassembly.cuobjdump import SassListing
     from spillscan.reading.disassembly.nvdisasm import Disassembly

@@ -117,7 +117,7 @@ class Stream:
             pieces.append(chunk)
             size += len(chunk)
             if size > limit_bytes:
-                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "pass the build in parts")
+                raise InputError(f"{self._label} is larger than {limit_bytes >> 20} MiB", "pass smaller inputs")
         return b"".join(pieces)
 
     def buffer(self) -> bytes | mmap.mmap:
@@ -179,9 +179,7 @@ class Stream:
                 yield start + self._raw.read(BLOCK_BYTES - len(start))
                 yield from _blocks(self._raw)
         except EOFError as error:
-            raise InputError(
-                f"{self._label} is truncated: its compressed data ends early", "fetch or build it again"
-            ) from error
+            raise InputError(f"{self._label} is truncated (compressed data)", "fetch or build it again") from error
         except codecs.CodecError as error:
             how = codec.name if codec else "compressed"
             raise InputError(f"{self._label} is not a valid {how} file: {error}", "fetch or build it again") from error

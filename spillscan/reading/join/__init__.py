@@ -134,7 +134,7 @@ def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar]) -> tuple[Kernel, list
     required = None if bounds is None else bounds.required_threads
     most = None if bounds is None else bounds.threads
     if threads is not None and (threads != required if required else most is not None and threads > most):
-        what = f"{kernel.short_name}: {origins[0]} has {threads} threads per block, the code allows {required or most}"
+        what = f"{kernel.short_name}: {threads} threads per block in {origins[0]}; the code declares {required or most}"
         return kernel, [Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol)]
     threads = threads or required
     if threads is None or (dynamic is None and kernel.dynamic_shared is not False):

@@ -374,7 +374,7 @@ class Failures:
     def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
         number, missing, text = self._around.last_step(lines)
         if missing and number > self._all_done:
-            yield self._issue("build-incomplete", f"the log ends before the build's last step: {text}", number)
+            yield self._issue("build-incomplete", f"the log ends before the last step; it reaches {text}", number)
             return
         line = self._around.last_line()
         last = unprefixed(line)
@@ -384,7 +384,7 @@ class Failures:
         elif not line[:1].isspace() and _parse(last[:LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
-            yield self._issue("build-incomplete", f"the log ends before the kernels of its last module: {last}", lines)
+            yield self._issue("build-incomplete", f"the log ends before the kernels of a module: {last}", lines)
 
 
 @cache

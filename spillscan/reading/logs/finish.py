@@ -137,7 +137,7 @@ def _check_times(report: Report, end_line: int, issues: IssueLog) -> None:
     entries += [(each.line, each.section, each.compile_ms) for each in report.pending if each.role == "entry"]
     entries.sort(key=lambda entry: entry[0])
     if entries and entries[-1][2] is None and report.compile_times == report.registers_lines - 1:
-        what = "the log ends before the compile time of its last kernel, and possibly before other kernels"
+        what = "the log ends without the compile time of its last kernel; more kernels may be missing"
         issues.add("truncated", what, end_line, "error")
         return
     untimed: dict[int, bool] = {}  # whether the first kernel of a section has none

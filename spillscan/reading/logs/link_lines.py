@@ -56,6 +56,6 @@ class LinkLines:
     def interrupt(self) -> None:
         """Report the missing registers line if something else follows the properties."""
         if self.named is not None:
-            what = f"no 'Used N registers' line follows nvlink's properties of {self.named.symbol}"
+            what = f"no 'used N registers' line follows nvlink's 'Function properties' of {self.named.symbol}"
             self._issues.add("lost-lines", what, self._line, "error", hides=METRICS, symbol=self.named.symbol)
             self.named = None

@@ -41,7 +41,7 @@ def test_commands_stay_as_they_are(
         ("first*", "one", ""),
         ("_Z6secondPf", "two", ""),
         ("", "", "lists 2 sources"),
-        ("third", "", "no compilation in a run contains third"),
+        ("third", "", "a run has no compilation of third"),
     ],
 )
 def test_recorded_commands(glob: str, chosen: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

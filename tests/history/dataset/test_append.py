@@ -174,7 +174,7 @@ def test_other_folders_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a file, not a dataset"):
         open_dataset(str(FIXTURES / "demo" / "head.log"))
     append(tmp_path, "v1", BASE)
-    with pytest.raises(InputError, match="has no build v9; the latest are v1"):
+    with pytest.raises(InputError, match="has no build v9; use one of the latest: v1"):
         load_build(str(tmp_path), "v9")
     record = next((tmp_path / "commits").rglob("*.json"))
     document = json.loads(record.read_text())
@@ -241,7 +241,7 @@ def test_a_build_whose_audit_has_not_finished_is_left_out(tmp_path: Path) -> Non
     done = command("history", "--dataset", tmp_path)
     assert done.status == 2
     assert re.search(r"in 1 build \([\d-]{10}\)$", done.out, re.MULTILINE), "one date"
-    assert f"builds left out: v2: {tmp_path}/{why}; `spillscan history verify" in done.err
+    assert f"builds missing from the result: v2: {tmp_path}/{why}; `spillscan history verify" in done.err
     assert why in command("scan", f"{tmp_path}/@v2").err
     assert why.replace(" ", "  ", 1) in command("history", "verify", "--dataset", tmp_path).out
     shutil.rmtree(tmp_path / "commits" / "label=v2")

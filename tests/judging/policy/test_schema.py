@@ -55,7 +55,10 @@ MISTAKES = [
     ("severity: [spill]\n", "1: severity: expected a mapping, got a list"),
     ("kernels: {match: a}\n", "1: kernels: expected a list"),
     ("kernels:\n- gemm\n", "2: kernels: expected a mapping, got 'gemm'"),
-    ("kernels:\n- max_registers: 3\n", "2: this entry of `kernels` selects no kernel; set match, arch or unit"),
+    (
+        "kernels:\n- max_registers: 3\n",
+        "2: this entry of `kernels` lacks match, arch and unit; set at least one of them",
+    ),
     ("kernels:\n\n- match: a\n", "3: this entry sets nothing; set launch, severity, or a limit"),
     ("kernels:\n- {match: [], max_registers: 1}\n", "2: match: expected a word or a list"),
     ("kernels:\n- {match: 're:gemm(', max_registers: 1}\n", "2: 're:gemm(': regular expressions are not supported"),
@@ -138,7 +141,7 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert str(error.value) == said
     for name in ("spillscan.yml", "spillscan.yaml"):
         (tmp_path / name).touch()
-        with pytest.raises(UsageError, match=r"spillscan\.yml is ignored; move its contents into spillscan\.yaml"):
+        with pytest.raises(UsageError, match=r"spillscan\.yml has a wrong file name; rename it to spillscan\.yaml"):
             load(Layer(), config=None, search=True)
 
 
