@@ -90,7 +90,7 @@ class Elf:
         count = count or first.size  # from 65,280 sections on, the first header has the count
         names = first.link if names == 0xFFFF else names
         if count > LARGEST_TABLE:
-            raise DamageError(f"{count} ELF sections are too many", window.start)
+            raise DamageError(f"{count:,} ELF sections, at most {LARGEST_TABLE:,} allowed", window.start)
         self.table = (table, count * form.size)
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]

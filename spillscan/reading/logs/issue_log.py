@@ -90,7 +90,7 @@ class IssueLog:
         """Add a line with pieces of lines. At the beginning of the input, they were cut off with earlier lines."""
         joined = len(grammar.text_line("_head", "ptxas").findall(text)) > 1
         if "Registers are spilled" in text:
-            self.add("unread-spill-warning", f"a spill warning is incomplete: {quoted(text)}", line, "error")
+            self.add("unread-spill-warning", f"a spill warning is cut off: {quoted(text)}", line, "error")
             self.mark_doubtful(line)
             if elided(text) is not None and not joined:
                 return
