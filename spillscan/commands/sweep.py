@@ -1,7 +1,7 @@
 """Compile kernels at several register limits or launch bounds, and compare registers, spills and occupancy.
 
-Launch bounds that cannot be set in the PTX are not tried. Needs ptxas, from a CUDA toolkit or
-pip install 'spillscan[sweep]'.
+Launch bounds that cannot be set in a kernel's PTX are not tried. CUDA source needs nvcc; PTX needs ptxas, from a CUDA
+toolkit or pip install 'spillscan[sweep]'.
 """
 
 from __future__ import annotations
