@@ -113,7 +113,7 @@ def refuse_devices(kernels: Sequence[Kernel], names: Sequence[str]) -> None:
     archs = sorted({kernel.key.arch for kernel in kernels if kernel.key.arch}) if names else []
     for name in names:
         if not any([runs_on(arch, name) for arch in archs]):  # noqa: C419 - an unknown name is refused in any case
-            raise InputError(f"no kernel runs on {name}", f"the input has {_archs(kernels)}")
+            raise InputError(f"no kernel runs on {name}", f"choose another device; the input has {_archs(kernels)}")
 
 
 def _archs(kernels: Sequence[Kernel]) -> str:

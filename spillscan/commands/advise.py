@@ -1,8 +1,9 @@
 """Rank the kernels of a build by spill cost, and suggest a fix for each family (kernels of one template).
 
-Spill cost is bytes × 10^loop depth. Each suggestion has a mark. `fix`: compiled, or its effect follows from
-the metrics; `option`: compiled, but has a drawback; `try`: an estimate, or compiled for only some of the affected
-kernels. Kernels without spills come last, and only if their occupancy can be higher.
+Spill cost is bytes × 10^loop depth. Each suggestion has a mark. `fix`: a change that was compiled, or whose
+effect follows from the metrics; `option`: a change that was compiled, but has a drawback; `try`: an estimate, or a
+change that was compiled for only some of the affected kernels. Kernels without spills come last, and only if their
+occupancy can be higher.
 """
 
 from __future__ import annotations

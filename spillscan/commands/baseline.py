@@ -87,7 +87,7 @@ def prune(arguments: argparse.Namespace) -> int:
     _save(new, path)
     gone = len(old.entries) - len(new.entries)
     changed = sum(old.entries[identity] != entry for identity, entry in new.entries.items())
-    say([f"{path}: {count(gone, 'entry', 'entries')} dropped, {changed:,} lowered; {_summary(new)}"])
+    say([f"{path}: {count(gone, 'entry', 'entries')} dropped, {changed:,} updated; {_summary(new)}"])
     return 0
 
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lowest severity that fails (default: never); policy: `fail_on` in the policy; code: like policy, but any"
         " difference in machine code is an error",
     )
-    _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence (text or json)")
+    _options.flag(parser, "--why", "rank the causes of more registers or spills, with evidence (-f text or json)")
     _options.add_with(
         parser,
         {
@@ -65,11 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("arch", *_GROUPINGS),
-        help="arch: one column per arch (text, json or csv); other values: group the changes; by default, long tables"
+        help="arch: one column per arch (-f text, json, csv); other values: group the changes; by default, long tables"
         " are grouped by family (kernels of one template)",
     )
     _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
-    _options.add_metric(parser, TABULAR, "metric of the table of --by arch (default: spill_bytes and registers)")
+    _options.add_metric(parser, TABULAR, "metric to show with --by arch (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")
     _policy.add_severity(parser)

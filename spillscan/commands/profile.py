@@ -1,4 +1,4 @@
-"""Print the time and the share of spill instructions of the launches in an Nsight Compute profile.
+"""Print the time of the launches in an Nsight Compute profile, and their share of spill instructions.
 
 With INPUT, also report launches that match no kernel of the build, or whose register count differs from the kernel's.
 """

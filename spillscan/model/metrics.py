@@ -96,7 +96,7 @@ _TEXTS = {
         "constant memory, bytes per bank; logs of ptxas for sm_90 and later do not list it",
     ),
     "barriers": ("barriers", "named barriers per block"),
-    "textures": ("textures", "texture references, or indirect textures"),
+    "textures": ("textures", "textures, as listed by the compiler or linker"),
     "surfaces": ("surfaces", "surface references"),
     "samplers": ("samplers", "sampler references"),
     "spill_bytes": (

@@ -53,7 +53,7 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
         return [], "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
     if "registers" not in now.limiters:
         limited = f"occupancy is limited by {limited_by(now.limiters)}, not by registers"
-        return [], limited if now.can_launch else f"it cannot launch: {'; '.join(now.reasons)}"
+        return [], limited if now.can_launch else f"the kernel cannot launch: {'; '.join(now.reasons)}"
     more = bounds_for_more_blocks(now)
     if more is None:
         return [], "no lower register count adds a block"

@@ -85,7 +85,7 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]
     if not chosen:
         wanted = " or ".join(globs) or "a kernel"
-        raise InputError(f"{path} has no compilation of {wanted}", "correct --kernel, or pass a quoted nvcc command")
+        raise InputError(f"{path} has no compilation of {wanted}", "check the name, or pass a quoted nvcc command")
     return [Unit(each.source, _nvcc(each.command), each.folder, each.object) for each in chosen]
 
 

@@ -55,7 +55,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
-        _column("final", bool | None, "`false` for relocatable code before the link, `true` after it"),
+        _column("final", bool | None, "`false` for relocatable code before the link, `true` after it, else null"),
         *(_column(each.name, int | None, each.about) for each in _METRICS),
         _column("compile_ms", float | None, "compile time in ms, as printed"),
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
@@ -84,7 +84,7 @@ class UnitRow(Struct):
     bytes: Annotated[int | None, Meta(description="bytes read")]
     recognised_lines: Annotated[int | None, Meta(description="lines understood")]
     unknown_lines: Annotated[int | None, Meta(description="lines not understood")]
-    unknown_clauses: Annotated[int | None, Meta(description="unknown values in ptxas lines")]
+    unknown_clauses: Annotated[int | None, Meta(description="parts of ptxas lines not understood")]
     commit: Annotated[str, Meta(description="ID of the write")]
 
 
@@ -99,7 +99,7 @@ class IssueRow(Struct):
     format: Annotated[str | None, Meta(description="format of the input")]
     hides: Annotated[
         tuple[str, ...] | None,
-        Meta(description="data that may be missing, such as `spills` (null: usual for `code`)"),
+        Meta(description="data that may be missing, such as `spills` (null: default of the issue's `code`)"),
     ]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
     unit_id: Annotated[str, Meta(description="`unit_id` in `units`")]

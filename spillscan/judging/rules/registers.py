@@ -113,8 +113,8 @@ def _waiting(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     if unfit is not None:
         asked, threads, owned = unfit
         groups = threads // WARPGROUP
-        text = f"deadlocks: setmaxnreg values of {count(groups, 'warpgroup')} add up to {asked:,} registers per thread"
-        yield Violation(f"{text}; the block got {owned:,} at launch")
+        text = f"deadlocks: setmaxnreg values of {count(groups, 'warpgroup')} add up to {asked:,}"
+        yield Violation(f"{text}; their registers per thread at launch add up to {owned:,}")
 
 
 def _waiting_now(change: Change, terms: Terms) -> Iterator[Violation]:

@@ -101,7 +101,7 @@ class Elf:
     def contents(self, index: int) -> Window:
         """Bytes of one section; empty if it takes no space in the file."""
         if index > (last := len(self.sections) - 1):
-            raise DamageError(f"a reference to ELF section {index}; the last one is {last}", self.window.start)
+            raise DamageError(f"a reference to ELF section {index}; the last section is {last}", self.window.start)
         section = self.sections[index]
         if section.type == NOBITS:
             return Window(self.window.buffer, self.window.start, 0)

@@ -384,7 +384,9 @@ class Failures:
         elif not line[:1].isspace() and _parse(last[:LONGEST_LINE_BYTES], "last")[0]:
             yield self._issue("build-incomplete", f"the log ends with a failure: {last[:300]}", lines)
         elif last_report and last.startswith("ptxas ") and isinstance(ptxas_message(last), Module):
-            yield self._issue("build-incomplete", f"the log ends before the kernels of a module: {last}", lines)
+            yield self._issue(
+                "build-incomplete", f"the log lacks the kernels of its last module; it ends with: {last}", lines
+            )
 
 
 @cache

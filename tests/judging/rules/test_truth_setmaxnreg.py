@@ -88,7 +88,7 @@ def test_roles_fit_into_their_block(
         asked, held = asked_and_held
         ((message, _),) = violations
         assert f" of {threads // 128} warpgroup" in message
-        assert f" add up to {asked} registers per thread; the block got {held} at launch" in message
+        assert f" add up to {asked}; their registers per thread at launch add up to {held}" in message
         assert measure == {"missing": asked - held}
 
 
