@@ -255,7 +255,7 @@ def others(folder: Path) -> None:
     ("launch", "prepare", "why"),
     [
         ((), None, "block size unknown; set --launch 'GLOB=THREADS'"),
-        (("--launch", "*=256,999999"), None, "it cannot launch: "),
+        (("--launch", "*=256,999999"), None, "the kernel cannot launch: "),
         (("--launch", "*=32,65536,override"), None, "occupancy is limited by shared memory, not by registers"),
         (("--launch", "*=256"), unlinked, "k.ptx was not found, and no `spillscan run` recorded its compile command"),
         (("--launch", "*=256"), others, "recompiled, it differs from the input (spill stores 0 → 1,224 B): "),
