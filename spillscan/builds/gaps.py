@@ -42,7 +42,7 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
     for output in build.outputs:
         path, message = shown(output.path), ""
         if not os.path.exists(output.path):
-            message = "was deleted; no call or other output has its GPU code" if build.new_in(output) - there else ""
+            message = "was deleted, and its GPU code is in no other output" if build.new_in(output) - there else ""
         elif not output.is_unchanged:
             message = "was changed after the build"
         if message:

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     build = _inputs.scan(inputs)
     commands = tuple(map(_one_command, arguments.build)) or tuple(dict.fromkeys(_recorded(inputs)))
     if not commands:
-        raise UsageError("no build command is recorded", "run `spillscan run -- COMMAND`, or pass --build")
+        raise UsageError("no input records a build command", "pass --build COMMAND, or a run file of `spillscan run`")
     install = arguments.install or jobs.installed_from() or "<SPILLSCAN>"
     job = jobs.Job(commands=commands, install=install, branch=_branch())
     launches = [parse_launch(text) for text in arguments.launch]

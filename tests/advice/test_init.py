@@ -127,7 +127,7 @@ def test_a_shell_command(project: Path) -> None:
     [
         ([], "no build is recorded; run `spillscan run -- COMMAND`"),
         (["-", "--build", "make"], "no build is recorded; run `spillscan run -- COMMAND`"),
-        (["build.log"], "no build command is recorded; run `spillscan run -- COMMAND`"),
+        (["build.log"], "no input records a build command; pass --build COMMAND"),
     ],
 )
 def test_what_is_missing(words: list[str], says: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_headers(digest: str, text: str | None, gap: str, tmp_path: Path, monkey
         (CODE + b"same", {}, ""),
         (b"host" + CODE + b"same", {}, ""),
         (CODE + b"else", {}, "changed-input: x.o was changed after the build"),
-        (None, {}, "changed-input: x.o was deleted; no call or other output has its GPU code"),
+        (None, {}, "changed-input: x.o was deleted, and its GPU code is in no other output"),
         (None, {"linked": True}, ""),
     ],
     ids=["as it was", "other host code", "changed", "gone", "gone, but the linker's"],

@@ -215,7 +215,9 @@ def _fetched(action: Callable[[], T], uri: str) -> T:
     except FileNotFoundError as error:
         raise InputError(f"cannot fetch {uri}: it was not found in the store", "check the URL, then retry") from error
     except Exception as error:
-        raise InputError(f"cannot fetch {uri}: {reason_of(error)}", "retry with the same command") from error
+        raise InputError(
+            f"cannot fetch {uri}: {reason_of(error)}", "check the URL and your access, then retry"
+        ) from error
 
 
 def reason_of(error: Exception) -> str:

@@ -374,7 +374,7 @@ class Failures:
     def _unfinished(self, lines: int, last_report: int) -> Iterator[Issue]:
         number, missing, text = self._around.last_step(lines)
         if missing and number > self._all_done:
-            yield self._issue("build-incomplete", f"the log ends before the last step; it reaches {text}", number)
+            yield self._issue("build-incomplete", f"the log ends before the last step, after {text}", number)
             return
         line = self._around.last_line()
         last = unprefixed(line)

@@ -207,9 +207,7 @@ def test_a_file_that_never_comes_has_failed_until_it_comes(web: tuple[FlakyServe
     assert summary.files == {"read": 1, "failed": 1}
     (failed,) = summary.failed
     assert failed.uri == f"{address}/base.log"
-    assert (
-        failed.reason == f"cannot fetch {address}/base.log: it was not found in the store; retry with the same command"
-    )
+    assert failed.reason == f"cannot fetch {address}/base.log: it was not found in the store; check the URL, then retry"
     server.lost = ""
     assert run(f"{address}/*.log", tmp_path / "data").files == {"read": 1, "present": 1}
     build, units = kept(tmp_path / "data")

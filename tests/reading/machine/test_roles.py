@@ -85,7 +85,7 @@ def test_registers_that_the_block_does_not_have_are_an_error() -> None:
     build = built("binary", "kept", "sm_90a")
     found = [each for each in check(build, Policy()).findings if each.rule == "role-registers"]
     assert [(each.kernel.key.symbol, each.severity) for each in found] == [("too_many", "error")]
-    assert "624 registers" in found[0].message
+    assert "add up to 624;" in found[0].message
     assert "504" in found[0].message
 
 
