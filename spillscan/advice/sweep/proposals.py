@@ -71,7 +71,7 @@ def refusal(kernel: Kernel, command: str) -> str:
     ``command`` is the argument of ``sweep`` that would compile it; empty if unknown.
     """
     if kernel.role == "function":
-        return "it is a device function; set bounds on the kernels that call it"
+        return "it is a device function; only kernels are tried"
     if kernel.sass is not None and kernel.sass.roles:
         return "its warps get their registers from setmaxnreg, not from launch bounds"
     if not command:
