@@ -93,7 +93,7 @@ class IssueRow(Struct):
 
     code: Annotated[str, Meta(description="kind, such as `truncated`")]
     severity: Annotated[str, Meta(description="`error`, `warning` or `note`")]
-    message: Annotated[str, Meta(description="problem and fix")]
+    message: Annotated[str, Meta(description="the problem")]
     input: Annotated[str | None, Meta(description="name of the input")]
     line: Annotated[int | None, Meta(description="line number")]
     format: Annotated[str | None, Meta(description="format of the input")]
