@@ -144,7 +144,7 @@ def parse(text: str, label: str) -> Baseline:
         entry = _decoded(line, Entry, f"{label}:{number}")
         if entries.setdefault(entry.identity, entry) is not entry:
             raise UsageError(
-                f"{label}:{number}: second entry of {entry.name} ({entry.arch or 'no arch'})", "delete one of them"
+                f"{label}:{number}: second entry of {entry.name} ({entry.arch or '-'})", "delete one of them"
             )
     return Baseline(entries=entries, header=header)
 
