@@ -143,7 +143,7 @@ class Gate(NamedTuple):
             names = Names(kernel.named_by for before, each in pairs for kernel in (before, each.kernel))
             renamings = list(dict.fromkeys(renaming(each, names) for _, each in pairs))
             notes["renamed-kernels"] = (
-                f"renamed since {self.path} was written: {_few(renamings)}; to record "
+                f"renamed since {self.path} was written: {few(renamings)}; to record "
                 f"the new names: {self._offer('write')}, then {self._offer('prune')}"
             )
         if gone:
@@ -275,7 +275,7 @@ def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
 def _named(kernels: Sequence[Unmatched]) -> str:
     """Number and first names of kernels: ``3 kernels (gemm<8> (sm_80), …)``."""
     names = list(dict.fromkeys(f"{each.name} ({each.identity.arch or 'arch unknown'})" for each in kernels))
-    return printable(f"{count(len({each.identity for each in kernels}), 'kernel')} ({_few(names)})")
+    return printable(f"{count(len({each.identity for each in kernels}), 'kernel')} ({few(names)})")
 
 
 def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
@@ -288,5 +288,6 @@ def others_than(recorded: Sequence[str], releases: Sequence[str]) -> list[str]:
     return [each for each, it in prefixes.items() if not any(it.startswith(old) or old.startswith(it) for old in known)]
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """The first names, and an ellipsis if there are more."""
     return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")

@@ -134,7 +134,7 @@ def _left_out(made: Recording) -> Iterator[str]:
         kept = count(len(made.kept), "entry", "entries")
         yield f"kept: {kept} of kernels that this build does not have (`baseline prune` drops them)"
     if made.undecided:
-        names = _baseline._few([kernel.short_name for kernel in made.undecided])
+        names = _baseline.few([kernel.short_name for kernel in made.undecided])
         yield f"not recorded, as a metric is unknown: {count(len(made.undecided), 'kernel')} ({names})"
     if made.unmeasured:
         rules = ", ".join(sorted({finding.rule for finding in made.unmeasured}))
