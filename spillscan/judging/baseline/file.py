@@ -143,9 +143,7 @@ def parse(text: str, label: str) -> Baseline:
     for number, line in enumerate(lines, 2):
         entry = _decoded(line, Entry, f"{label}:{number}")
         if entries.setdefault(entry.identity, entry) is not entry:
-            raise UsageError(
-                f"{label}:{number}: second entry: {entry.name} ({entry.arch or '-'})", "delete one of them"
-            )
+            raise UsageError(f"{label}:{number}: duplicate: {entry.name} ({entry.arch or '-'})", "delete one of them")
     return Baseline(entries=entries, header=header)
 
 

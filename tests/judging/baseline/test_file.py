@@ -57,7 +57,7 @@ MISTAKES = [
     ('{"format":"spillscan-baseline 9"}\n', "b:1: format 'spillscan-baseline 9'; this spillscan reads "),
     (f"{HEADER}<<<<<<< ours\n{LINE}", "b:2: unresolved merge conflict; keep the lines you want from each side"),
     (f"{HEADER}{LINE}=======\n{LINE}", "b:3: unresolved merge conflict; "),
-    (f"{HEADER}{LINE}{LINE}", "b:3: second entry: k (sm_80); delete one of them"),
+    (f"{HEADER}{LINE}{LINE}", "b:3: duplicate: k (sm_80); delete one of them"),
     (f"{HEADER}{LINE}[]\n", "b:3: not a baseline line: Expected 'object', got 'array'"),
     (HEADER + LINE.replace('"name"', '"nmae"'), f"{NO_LINE}Object contains unknown field 'nmae'"),
     (HEADER + '{"symbol":"k","arch":"sm_80"}\n', f"{NO_LINE}Object missing required field 'name'"),

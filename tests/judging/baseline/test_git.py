@@ -55,7 +55,7 @@ def test_a_union_of_both_sides_is_reported(repository: Path) -> None:
     """`merge=union` leaves an entry twice that both sides changed."""
     text = text_of(baseline_of(COMMON))
     (repository / NAME).write_text(text + text.partition("\n")[2])
-    assert ": second entry: " in spillscan(repository, "check", HEAD, "--baseline", NAME)[1]
+    assert ": duplicate: " in spillscan(repository, "check", HEAD, "--baseline", NAME)[1]
     assert parse(text, NAME) == baseline_of(COMMON)
 
 
