@@ -167,7 +167,7 @@ class Gate(NamedTuple):
         ]
         if missing:
             rules = ", ".join(dict.fromkeys(each.rule for each in missing))
-            message = f"{self.path} lists findings [{rules}] of {_named(missing)}; the build lacks their metrics"
+            message = f"{self.path} lists findings [{rules}] of {_named(missing)}; the build lacks metrics they need"
             gaps.append(Gap(code="not-comparable", message=message, hides=("spills", "registers")))
         return gaps
 

@@ -76,7 +76,7 @@ def write(arguments: argparse.Namespace) -> int:
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Drop fixed findings, drop kernels missing from the build, and lower values that improved. Nothing is added or
+    """Drop fixed findings and removed kernels from the baseline, and record improved kernels. Nothing is added or
     raised. Pass the whole build: anything missing from it is dropped."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)

@@ -1,6 +1,7 @@
 """Compare two builds: added, removed and changed kernels, and the findings with their severity.
 
---why ranks the causes. --by arch prints tables with one column per arch instead, for one or more builds.
+--why ranks the causes of more registers or spills. --by arch prints tables with one column per arch instead, for one
+or more builds.
 """
 
 from __future__ import annotations

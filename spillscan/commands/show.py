@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
             code_shown = Code(texts[id(kernel)])
             say(wrapped(source_lines(kernel.sass, pressure, code_shown, sources, groups), style))
         elif source and kernel.caller:
-            say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel"])
+            say([f"  its machine code is part of {printable(names.of(kernel.caller))}; show that kernel instead"])
         elif source:
             say(["  --with source: needs a binary with code for sm_75 or later, not its disassembly"])
     _issues.report_issues(build.issues)

@@ -132,7 +132,7 @@ class _Composer:
             return Node(self._mapping(depth), place)
         if isinstance(event, self._yaml.SequenceStartEvent) and event.tag in (None, "!", _TAG + "seq"):
             return Node(self._sequence(depth), place)
-        raise UsageError(f"{place}: unsupported YAML tag {event.tag}", "write a plain value")
+        raise UsageError(f"{place}: unsupported YAML tag {event.tag}", "remove the tag")
 
     def _refuse_anchor(self, event: Any) -> None:
         if getattr(event, "anchor", None):

@@ -131,7 +131,7 @@ def test_a_trial_gets_the_input_that_leads_to_the_command(inputs: str, tmp_path:
 def test_the_kernel_around_a_function_is_named(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "binary" / "callees-13.5.cubin.zst", tmp_path / "k.cubin.zst")
     said = spillscan(tmp_path, "spillscan show recursive k.cubin.zst --with source")[1]
-    assert "its machine code is part of calls_itself; show that kernel" in said
+    assert "its machine code is part of calls_itself; show that kernel instead" in said
     assert "needs a binary with code for" not in spillscan(tmp_path, "spillscan show '*' k.cubin.zst --with source")[1]
     log = str(FIXTURES / "ptxas" / "callees-13.5.log")
     for inputs in ([log, str(tmp_path / "k.cubin.zst")], [str(tmp_path / "k.cubin.zst")]):

@@ -99,7 +99,7 @@ class IssueRow(Struct):
     format: Annotated[str | None, Meta(description="format of the input")]
     hides: Annotated[
         tuple[str, ...] | None,
-        Meta(description="data that may be missing, such as `spills` (null: default of the issue's `code`)"),
+        Meta(description="data that may be missing, such as `spills` (null: as usual for this `code`)"),
     ]
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
     unit_id: Annotated[str, Meta(description="`unit_id` in `units`")]

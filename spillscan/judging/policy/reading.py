@@ -46,7 +46,7 @@ def find(folder: str | os.PathLike[str] = ".") -> str | None:
     for each in folders[: folders.index(root) + 1]:
         path = os.path.relpath(each / NAME)
         if os.path.lexists(other := path.removesuffix("yaml") + "yml"):
-            raise UsageError(f"{other} has a wrong file name", f"rename it to {NAME}")
+            raise UsageError(f"{other} is not read", f"rename it to {NAME}")
         if os.path.lexists(path):
             return path
     return None

@@ -141,7 +141,7 @@ def test_a_file_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert str(error.value) == said
     for name in ("spillscan.yml", "spillscan.yaml"):
         (tmp_path / name).touch()
-        with pytest.raises(UsageError, match=r"spillscan\.yml has a wrong file name; rename it to spillscan\.yaml"):
+        with pytest.raises(UsageError, match=r"spillscan\.yml is not read; rename it to spillscan\.yaml"):
             load(Layer(), config=None, search=True)
 
 
