@@ -198,7 +198,7 @@ def build_parser(only: str | None = None) -> Parser:
         description="Finds register spills and regressions in builds of CUDA kernels.\n"
         "Start with `spillscan scan build.log`, then `spillscan advise build.log`.",
         epilog="`spillscan COMMAND --help` describes a command; `--version` prints the version.\n"
-        "Exit status: 0 passed, 1 failing findings, 2 incomplete input or usage error.\n`run` exits as the build does.",
+        "Exit status: 0 passed, 1 failing findings, 2 incomplete input or usage error.\n`run` passes on the build's.",
     )
     parser.add_argument("--version", action="version", version=f"spillscan {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser, prog="spillscan")

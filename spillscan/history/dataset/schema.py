@@ -55,7 +55,11 @@ KernelRow: Any = msgspec.defstruct(
         _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
         _column("confidence", str, "`certain`, or `ambiguous`, such as for interleaved output"),
-        _column("final", bool | None, "`false` for relocatable code before the link, `true` after it, else null"),
+        _column(
+            "final",
+            bool | None,
+            "`false` before and `true` after the link, for code known to be relocatable; else null",
+        ),
         *(_column(each.name, int | None, each.about) for each in _METRICS),
         _column("compile_ms", float | None, "compile time in ms, as printed"),
         _column("variant", str | None, "JSON: autotuning configuration, or required block size"),
@@ -63,7 +67,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("kernel", str, "JSON: whole record, as in `scan -f json`"),
         _column("unit_id", str, "`unit_id` in `units`"),
         _column("position", int, "row number within the unit"),
-        _column("commit", str, "ID of the write (not a git commit)"),
+        _column("commit", str, "ID of the write that stored the row (not a git commit)"),
     ],
 )
 """One kernel; the rows of a file are ordered by ``canonical``."""
@@ -85,7 +89,7 @@ class UnitRow(Struct):
     recognised_lines: Annotated[int | None, Meta(description="lines understood")]
     unknown_lines: Annotated[int | None, Meta(description="lines not understood")]
     unknown_clauses: Annotated[int | None, Meta(description="parts of ptxas lines not understood")]
-    commit: Annotated[str, Meta(description="ID of the write")]
+    commit: Annotated[str, Meta(description="as in `kernels`")]
 
 
 class IssueRow(Struct):
@@ -104,7 +108,7 @@ class IssueRow(Struct):
     symbol: Annotated[str, Meta(description="symbol of its kernel, if any")]
     unit_id: Annotated[str, Meta(description="`unit_id` in `units`")]
     position: Annotated[int, Meta(description="row number within the unit")]
-    commit: Annotated[str, Meta(description="ID of the write")]
+    commit: Annotated[str, Meta(description="as in `kernels`")]
 
 
 TABLES: dict[str, Any] = {"kernels": KernelRow, "units": UnitRow, "issues": IssueRow}
