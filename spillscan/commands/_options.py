@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from spillscan.model import metrics
 from spillscan.model.metrics import Metric
 from spillscan.output.errors import UsageError, nearest
 
@@ -216,9 +215,9 @@ def rows_of(arguments: argparse.Namespace) -> int | None:
     return None if arguments.all else int(arguments.top)
 
 
-def add_sort(parser: Parser, about: str, known: Sequence[str] = ()) -> None:
-    """Add --sort; ``about``: what is sorted, and the default order; ``known``: keys other than metrics."""
-    parser.add_argument("--sort", metavar="METRIC", help=about, choices=known or _names(metrics.TABULAR))
+def add_sort(parser: Parser, known: Sequence[Metric], about: str) -> None:
+    """Add --sort by one of the ``known`` metrics; ``about``: what is sorted, and the default order."""
+    parser.add_argument("--sort", metavar="METRIC", help=about, choices=_names(known))
 
 
 def add_metric(parser: Parser, known: Sequence[Metric], about: str) -> None:

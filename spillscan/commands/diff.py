@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="arch: one column per arch (-f text, json, csv); other values: group the changes; by default, long tables"
         " are grouped by family (kernels of one template)",
     )
-    _options.add_sort(parser, "sort by growth of a metric (default: most severe finding first)")
+    _options.add_sort(parser, TABULAR, "sort by growth of a metric (default: most severe finding first)")
     _options.add_metric(parser, TABULAR, "metric to show with --by arch (default: spill_bytes and registers)")
     _options.add_launches(parser)
     _options.add_devices(parser, "compare blocks per SM")

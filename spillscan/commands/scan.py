@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from spillscan.commands import _footer, _inputs, _issues, _options, _policy
 from spillscan.commands._selection import Selection
 from spillscan.model import Build
+from spillscan.model.metrics import OWN
 from spillscan.reports import render
 from spillscan.reports.report import Report
 
@@ -34,9 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_options.GROUPINGS,
         help="group the kernels; by default, long tables are grouped by family (kernels of one template)",
     )
-    _options.add_sort(
-        parser, "sort by a metric, largest first (default: worst kernel first); see `spillscan explain metrics`"
-    )
+    about = "sort by a metric, largest first (default: worst kernel first); see `spillscan explain metrics`"
+    _options.add_sort(parser, OWN, about)
     parser.add_argument(
         "--assemble",
         nargs="?",

@@ -103,7 +103,7 @@ _TEXTS = {
         "spills",
         "spill stores and loads, bytes per thread; as reported by the compiler, else from the code",
     ),
-    "resident_blocks": ("blocks/SM", "resident blocks per SM, if the block size is known"),
+    "resident_blocks": ("blocks/SM", "resident blocks per SM, if the block size is known; not for `scan --sort`"),
     "active_warps": ("warps/SM", "resident warps per SM, if the block size is known; not for --sort or --metric"),
     "footprint_bytes": ("GPU memory", "GPU memory that the driver reserves for stacks; not for --sort or --metric"),
     "dynamic_shared_bytes": (
@@ -268,7 +268,9 @@ STORED = tuple(each for each in METRICS if each.stored and each.kind == "number"
 """Metrics of each kernel in a dataset."""
 RANKED = tuple(each for each in METRICS if each in STORED or each.name == "compile_ms")
 """Metrics by which kernels of a dataset are ranked."""
-TABULAR = tuple(each for each in METRICS if each.get is not None or each.name == "resident_blocks")
+OWN = tuple(each for each in METRICS if each.get is not None)
+"""Metrics that a record has by itself; others need a block size and a device."""
+TABULAR = tuple(each for each in METRICS if each in OWN or each.name == "resident_blocks")
 """Metrics that a table of builds shows for each kernel on request."""
 TRACKED = tuple(each for each in METRICS if each in STORED or each.name == "resident_blocks")
 """Metrics tracked over the builds of a dataset by default."""
