@@ -101,11 +101,14 @@ def listed(url: str) -> list[Listed]:
         return retried(lambda: list(_listing(url)), (*LASTING, FileNotFoundError))
     except SpillscanError:
         raise
-    except FileNotFoundError as error:
-        raise InputError(f"no such file: {shown(url)}", "pass files, folders, patterns or URLs") from error
     except Exception as error:
+        reason: BaseException = error
+        if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, OSError):
+            reason = error.__cause__  # no connection; fsspec reports it as a file that is not found
+        if isinstance(reason, FileNotFoundError):
+            raise InputError(f"no such file: {shown(url)}", "pass files, folders, patterns or URLs") from error
         raise InputError(
-            f"cannot list {shown(url)}: {reason_of(error)}", "check the store's address and credentials"
+            f"cannot list {shown(url)}: {reason_of(reason)}", "check the store's address and credentials"
         ) from error
 
 
@@ -220,7 +223,7 @@ def _fetched(action: Callable[[], T], uri: str) -> T:
         ) from error
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """Message of an error, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 

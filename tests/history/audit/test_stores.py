@@ -18,9 +18,9 @@ from threading import Lock, Thread
 
 import pytest
 
-from spillscan import scan
+from spillscan import InputError, scan
 from spillscan.cli import main
-from spillscan.history.audit.stores import PAUSES_SECONDS, retried
+from spillscan.history.audit.stores import PAUSES_SECONDS, listed, retried
 from tests.conftest import FIXTURES, kernel_to_json
 from tests.history.audit.conftest import Reference
 from tests.history.audit.support import kept, run
@@ -260,6 +260,11 @@ def test_a_store_without_keys_or_without_an_answer_is_one_line(
     assert re.match("spillscan: cannot (list s3://gone/logs|(read|write) s3://gone/data): ", line)
     assert ("Could not connect" if keys else "Unable to locate credentials") in line
     assert line.endswith("; check the store's address and credentials")
+
+
+def test_a_server_that_refuses_the_connection_is_not_a_missing_file() -> None:
+    with pytest.raises(InputError, match=r"^cannot list http://127\.0\.0\.1:1/a\.log: Cannot connect"):
+        listed("http://127.0.0.1:1/a.log")
 
 
 # ---- retries ------------------------------------------------------------------------------------------------------
