@@ -79,6 +79,7 @@ def unpacked(window: Window, codec: codecs.Codec, budget: Budget) -> Iterator[En
             given += len(chunk)
             yield chunk
 
+    budget.enter(0, window.start)
     room = budget.room(window.size, window.start)
     try:
         for piece in codecs.unpacked(codec, chunks(), unused.append):

@@ -23,14 +23,15 @@ _PTX_HEAD_BYTES = 1024
 
 def images(window: Window, budget: Budget, place: Place | None = None) -> Iterator[Item]:
     """All GPU code of a file, its texts, and damage. Each exceeded limit is reported once."""
-    for each in _walk(window, budget, place or Place()):
+    for each in _walk(window, budget, place or Place(), members=0):
         if not isinstance(each, Damage) or budget.is_new(each.error):
             yield each
 
 
-def _walk(window: Window, budget: Budget, place: Place) -> Iterator[Item]:
+def _walk(window: Window, budget: Budget, place: Place, members: int = 1) -> Iterator[Item]:
+    """Contents of a file, and damage; ``members``: 0 if the file was counted where it was listed."""
     try:
-        budget.enter(place.nesting, window.start)
+        budget.enter(place.nesting, window.start, members)
         yield from _items(window, budget, place)
     except DamageError as error:
         yield Damage(error, place)
@@ -99,7 +100,7 @@ def _entries(entries: Iterator[archive.Entry], window: Window, budget: Budget, p
             yield Damage(entry, inner)
         elif isinstance(entry, archive.Content):
             density = entry.packed_bytes / max(entry.window.size, 1)
-            yield from _walk(entry.window, budget, place.inside(entry.name, density))
+            yield from _walk(entry.window, budget, place.inside(entry.name, density), members=0)
         elif entry.window.size:
             yield from _walk(entry.window, budget, place.inside(f"+{entry.window.start - window.start:#x}"))
 

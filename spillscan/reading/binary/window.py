@@ -230,15 +230,14 @@ class Budget:
             raise self.excess(stored, offset, size)
         self._left -= size
 
-    def enter(self, depth: int, offset: int) -> None:
-        """Count a container or member; raises :class:`LimitError` if there are too many, or nesting is too deep."""
-        self._members -= 1
+    def enter(self, depth: int, offset: int, members: int = 1) -> None:
+        """Count a member, unless ``members`` is 0; raises :class:`LimitError` for too many, or nested too deeply."""
+        self._members -= members
         if self._members < 0:
-            what = f"it contains more than {count(self.limits.members, 'member')}"
+            what = f"the input contains more than {count(self.limits.members, 'member')}"
             raise LimitError(what, "members", offset)
         if depth > self.limits.depth:
-            what = f"containers nest deeper than {self.limits.depth}"
-            raise LimitError(what, "nesting", offset)
+            raise LimitError(f"containers nest deeper than {self.limits.depth}", "nesting", offset)
 
     def _room(self, stored: int) -> int:
         limits = self.limits

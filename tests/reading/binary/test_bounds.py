@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import zipfile
 
@@ -32,13 +33,21 @@ def wrapped(data: bytes, depth: int = 1) -> bytes:
         (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "more than 0 times the compressed size"),
         (Limits(member_bytes=0), wrapped(CUBIN), "more than 0 MiB"),
         (Limits(depth=0), wrapped(CUBIN), "nest deeper than 0"),
-        (Limits(members=1), wrapped(CUBIN), "more than 1 member"),
+        (Limits(members=1), wrapped(CUBIN, 2), "more than 1 member"),
+        (Limits(members=1), gzip.compress(wrapped(CUBIN)), "more than 1 member"),
     ],
 )
 def test_each_limit_is_named(limits: Limits, data: bytes, option: str) -> None:
     issues = [item for item in records.items(data, "file", limits) if isinstance(item, Issue)]
     assert len(issues) == 1
     assert option in issues[0].message
+
+
+@pytest.mark.parametrize("data", [wrapped(CUBIN, 2), gzip.compress(wrapped(CUBIN)), wrapped(CUBIN)])
+def test_each_member_counts_once(data: bytes) -> None:
+    found = [*records.items(data, "file", Limits(members=2))]
+    assert found
+    assert not [item for item in found if isinstance(item, Issue)]
 
 
 def test_a_small_member_may_shrink_a_thousandfold() -> None:
