@@ -1,6 +1,6 @@
 """Compile kernels at several register limits or launch bounds, and compare registers, spills and occupancy.
 
-Launch bounds that cannot be applied to a kernel are not tried. CUDA source needs nvcc; PTX needs ptxas, from a CUDA
+Launch bounds that cannot be set in a kernel's PTX are not tried. CUDA source needs nvcc; PTX needs ptxas, from a CUDA
 toolkit or pip install 'spillscan[sweep]'.
 """
 

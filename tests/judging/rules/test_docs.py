@@ -25,13 +25,13 @@ GROUPS = {
         unknown-clause unattached-advisory unattached-setmaxnreg""",
     "Build": """build-failed build-incomplete unfinished-unit unreported-unit stale-unit changed-input unknown-headers
         step-retried host-step-failed""",
-    "Files and binaries": """no-kernel unreadable nothing-recognised left-out left-out-report selected-kernels damaged
+    "File": """no-kernel unreadable nothing-recognised left-out left-out-report selected-kernels damaged
         damaged-lines unopened-member ptx-only unsupported-arch unknown-arch unknown-opcode damaged-listing mixed-input
         tool-message undecodable arch-required""",
-    "Metrics": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
+    "Metric": """unknown-spills unknown-registers registers-not-final unknown-stack unknown-shared unknown-blocks
         unknown-code spill-mismatch registers-mismatch shared-mismatch setmaxnreg-mismatch launch-mismatch
         ambiguous-sass not-in-dump not-in-log profile-unmatched profile-contradicts profiler-error""",
-    "Policy, baseline and older build": """policy-names-nothing launch-overruled accept-expired accept-expires
+    "Comparison and policy": """policy-names-nothing launch-overruled accept-expired accept-expires
         removed-kernels renamed-kernels stale-kernels unrecorded-kernels other-toolkit fewer-kernels not-comparable
         unit-missing arch-missing kernels-missing nothing-compared""",
 }
@@ -49,7 +49,7 @@ def table(document: str) -> Iterator[str]:
     for name, members in GROUPS.items():
         for heading, hides in (("gaps", True), ("issues", False)):
             chosen = [each for each in members.split() if bool(may_hide(each)) == hides]
-            line = f"* **{name}**, {heading}: {', '.join(_linked(document, each) for each in chosen)}"
+            line = f"* **{name} {heading}**: {', '.join(_linked(document, each) for each in chosen)}"
             filled = textwrap.fill(line.replace("<a ", "<a\0"), 124, subsequent_indent="  ", break_on_hyphens=False)
             yield filled.replace("\0", " ") + "\n"
 
