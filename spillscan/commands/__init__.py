@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "profile": "compare Nsight Compute measurements with a build",
     },
     "gate": {
-        "check": "fail if a kernel spills, exceeds a limit or regressed",
+        "check": "fail if a kernel spills, exceeds a limit or regresses",
         "baseline": "record today's findings as accepted, or drop fixed ones",
         "init": "write a policy, a baseline and a CI job for this repository",
     },

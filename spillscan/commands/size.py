@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     policy = _policy.policy_of(arguments, of_files=True)
     copies = _ALONE in arguments.by
     if copies and (arguments.base or len(arguments.by) > 1):
-        raise UsageError("--by copy cannot be combined with --base or other groups", "pass --by copy alone")
+        raise UsageError("--by copy cannot be combined with --base or other levels", "pass --by copy alone")
     if copies and any(form.name == "html" for form in forms):
         raise UsageError("the HTML page does not support --by copy", "leave --by copy out")
     issues: list[Issue] = []

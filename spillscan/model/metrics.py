@@ -123,7 +123,7 @@ _TEXTS = {
     "setmaxnreg": ("setmaxnreg", "number of `setmaxnreg` instructions"),
     "role_registers": (
         "registers of role",
-        "registers per thread of a warp role after its `setmaxnreg`; roles are numbered from 1, fewest registers first",
+        "registers per thread after `setmaxnreg`, for each role of specialized warps; role 1 has the fewest",
     ),
     "shared_spills": ("spills to shared", "accesses to shared memory that ptxas annotates as spills"),
     "code_bytes": ("code", "bytes of machine code, to the end of the last instruction"),

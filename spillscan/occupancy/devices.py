@@ -218,7 +218,7 @@ def _resolve(name: str) -> tuple[Device, Gpu | None]:
             return device, replace(gpu, multiprocessors=None)
     near = _nearest(wanted, {plain: gpu.name for plain, (_, gpu) in names.items()})
     hint = f"nearest known: {near}" if near else "try sm_90, 9.0 or H100"
-    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists all")
+    raise UsageError(f"unknown device {name!r}", f"{hint}; `spillscan explain devices` lists archs and GPUs")
 
 
 def is_device(name: str) -> bool:

@@ -102,7 +102,7 @@ def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
     elif not all(any(each.sources) for each in codes if each):
         yield "which lines grew; compile both builds with -lineinfo"
     if not all(made):
-        yield "toolkit and options; pass cubins of CUDA 13 or later for both builds"
+        yield "toolkit and options; pass binaries of both builds (CUDA 13 or later)"
 
 
 def _limits(before: Kernel, after: Kernel) -> Iterator[Cause]:

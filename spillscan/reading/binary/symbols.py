@@ -20,9 +20,9 @@ class Symbols:
     def __init__(self, elf: Elf) -> None:
         section = next((index for index, each in enumerate(elf.sections) if each.type == SYMTAB), None)
         if section is None:
-            raise DamageError("a cubin without symbols", elf.window.start)
+            raise DamageError("the cubin has no symbols", elf.window.start)
         if elf.sections[section].size > LARGEST_TABLE * 24:
-            raise DamageError("a cubin with too many symbols", elf.window.start)
+            raise DamageError("the cubin has too many symbols", elf.window.start)
         self._elf = elf
         self._targets: dict[int, bytes] = {}
         self._names = elf.sections[section].link
