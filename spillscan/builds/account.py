@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.builds import launcher, tree
-from spillscan.builds.checks import is_check, is_of_check
+from spillscan.builds.checks import is_check, is_configure_step, is_of_check
 from spillscan.builds.pieces import code_of
 from spillscan.builds.record import BuildRecord, Call, Output, Run
 from spillscan.output.files import cache_folder, is_locked
@@ -59,7 +59,7 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     start = min(map(_initial_state_of, ended), key=lambda each: each.since_ns)
     seen = sorted((call for kept in ended for call in _calls(kept)), key=lambda call: call.began_ns)
     tried = tuple(filter(is_check, seen))
-    new = tuple(replace(call, ancestors=(), folders=()) for call in seen if call not in tried)
+    new = tuple(_kept(call) for call in seen if call not in tried)
 
     rules = _watched_by(["nvcc", *(call.command[0] for call in seen)])
     folders = (folder for call in seen for folder in (call.folder, *call.folders))
@@ -76,12 +76,10 @@ def after(before: BuildRecord, at_start: BuildRecord, run: Run, contains_code: C
     unchanged = [each for each in before.outputs if each.path not in changed]
     outputs = sorted((*unchanged, *written), key=lambda each: (each.entry[2], each.path))
 
-    left = {piece for output in outputs for piece in output.pieces}
-    old = [each for each in before.calls if _stays(each, left, new)]
+    calls = (*_staying(before.calls, outputs, new), *new)
     settled = [each for each in at_start.runs if _settles(run, each, did=bool(new or written))]
-    runs = [each for each in before.runs if each.kept not in ended and each not in settled]
-    runs.append(replace(run, kept=""))
-    build = BuildRecord(runs=tuple(runs), watched=watched, calls=(*old, *new), outputs=tuple(outputs))
+    runs = (*(each for each in before.runs if each.kept not in ended and each not in settled), replace(run, kept=""))
+    build = BuildRecord(runs=runs, watched=watched, calls=calls, outputs=tuple(outputs))
     for each in killed:
         shutil.rmtree(each.kept, ignore_errors=True)
     return Account(build, new, tried)
@@ -102,12 +100,12 @@ def _initial_state_of(kept: str) -> InitialState:
 
 
 def _settles(run: Run, earlier: Run, *, did: bool) -> bool:
-    """Whether ``run`` replaces an ``earlier`` one: the same command again, or a success after a failure.
+    """Whether ``run`` replaces an ``earlier`` one: the same command again, or a success after a failed configure step.
 
     ``did``: whether it compiled or wrote anything.
     """
-    fixes = bool(earlier.status) and run.status == 0 and did
-    return earlier.folder == run.folder and (earlier.command == run.command or fixes)
+    follows = run.status == 0 and did and is_configure_step(earlier.command)
+    return earlier.folder == run.folder and (earlier.command == run.command or follows)
 
 
 # ---- calls --------------------------------------------------------------------------------------------------------
@@ -123,14 +121,23 @@ def _calls(kept: str) -> Iterator[Call]:
             yield Call(began_ns=path.stat().st_mtime_ns, command=tuple(words), folder=folder)
 
 
-def _stays(call: Call, left: set[str], new: Sequence[Call]) -> bool:
-    """Whether an earlier call still counts.
+def _kept(call: Call) -> Call:
+    """``call`` without the processes around it, and without files that are gone by now, which were temporary."""
+    files = {path: known for path, known in call.files.items() if os.path.exists(path)}
+    return replace(call, ancestors=(), folders=(), files=files)
 
-    ``left``: GPU code in outputs. A call that a ``new`` one repeats counts for what only it wrote; one that wrote none
-    counts while its source exists.
+
+def _staying(before: Sequence[Call], outputs: Sequence[Output], new: Sequence[Call]) -> Iterator[Call]:
+    """Calls of earlier runs that still count.
+
+    A call that wrote GPU code counts while an output contains it that no later compilation wrote. Another one counts
+    until a new call supersedes it, or until its sources are gone.
     """
-    again = any(each.repeats(call) and (each.status == 0 or call.status != 0) for each in new)
-    if call.pieces:
-        own = left.intersection(call.pieces)
-        return bool(own.difference(*(each.pieces for each in new)) if again else own)
-    return not again and (not call.sources or any(os.path.exists(call.path(each)) for each in call.sources))
+    last = {os.path.realpath(each.path(name)): each for each in (*before, *new) if each.sources for name in each.wrote}
+    writers = [last[each.path] for each in outputs if each.path in last]
+    left = {piece for each in outputs for piece in each.pieces}.difference(*(each.pieces for each in writers))
+    for call in before:
+        is_there = call in writers or not left.isdisjoint(call.pieces)
+        has_source = not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)
+        if is_there if call.pieces else has_source and not any(each.supersedes(call) for each in new):
+            yield call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,15 @@ _WRITTEN_LAST = ("CMakeFiles/TargetDirectories.txt", "meson-private/install.dat"
 """Files that a successful configure step writes last."""
 
 
+def is_configure_step(words: Sequence[str]) -> bool:
+    """Whether the command ``words`` configures a build, and does not build."""
+    return any(map(_PROGRAM.fullmatch, map(os.path.basename, words[:2]))) and _OTHER_STEPS.isdisjoint(words)
+
+
 def is_check(call: Call) -> bool:
     """Whether a successful configure step made the call, without a source file of the build."""
     steps = (each for each in call.ancestors if any(map(_PROGRAM.fullmatch, map(os.path.basename, each[1:3]))))
-    step = next(steps, None)
-    if step is None or not _OTHER_STEPS.isdisjoint(step):
+    if not is_configure_step((step := next(steps, ("",)))[1:]):
         return False
     places = {os.path.join(step[0], word.removeprefix("-B")) for word in step}
     places |= {match[1] for word in (call.folder, *call.command) if (match := _BUILD_FOLDER.match(word))}

@@ -30,10 +30,11 @@ def issues(build: BuildRecord, name: str) -> Iterator[Issue]:
         if run.kept or run.status:
             how = f"ended with {_end(run.status)}" if run.status else "did not finish"
             yield _issue("build-incomplete", f"`{' '.join(run.command)[:60]}` {how}: later steps may be missing", name)
-    digest_of = cache(digest)
-    for call in build.calls:
-        if call.status != 0:
-            if not _is_fixed(call, build.calls):
+    watched = tuple(os.path.join(each, "") for each in build.watched if os.path.isdir(each))
+    digest_of = cache(lambda path: digest(path) or ("gone" if path.startswith(watched) else ""))
+    for number, call in enumerate(build.calls):
+        if call.status != 0:  # a call that names no source may have had another
+            if not any(each.sources and each.status == 0 and each.repeats(call) for each in build.calls[number:]):
                 yield _issue(*_of_failed(call), call.name)
         elif changed := [path for path, known in call.files.items() if digest_of(path) not in ("", known)]:
             yield _issue("stale-unit", _of_changed(call, [*map(shown, changed)], build.outputs), call.name)
@@ -63,19 +64,12 @@ def to_read(build: BuildRecord) -> list[Output]:
     return outputs
 
 
-def _is_fixed(call: Call, calls: Sequence[Call]) -> bool:
-    """Whether a later call compiled the same as a failed one; without a named source, it may have had another."""
-    later = (each for each in calls if each.status == 0 and each.began_ns > call.began_ns)
-    return any(each.sources and each.repeats(call) for each in later)
-
-
 def _of_failed(call: Call) -> tuple[str, str]:
     """Code and message."""
-    if call.status is None:
-        return "unfinished-unit", f"the compilation of {call.name} never finished"
-    if call.status < 0:
-        return "unfinished-unit", f"the compilation of {call.name} was killed by {_end(call.status)}"
-    return "build-failed", f"{call.name} failed to compile ({_end(call.status)})"
+    if call.status is None or call.status < 0:
+        how = f"was killed by {_end(call.status)}" if call.status else "never finished"
+        return "unfinished-unit", f"the compilation of {call.name} {how}"
+    return "build-failed", f"{call.name} failed{' to compile' if call.source else ''} ({_end(call.status)})"
 
 
 def _of_changed(call: Call, changed: Sequence[str], outputs: Sequence[Output]) -> str:

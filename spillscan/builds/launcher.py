@@ -31,20 +31,12 @@ REPORT = re.compile(
 )
 """Lines that ``-Xptxas -v`` adds."""
 _DRY_RUN = frozenset(("--dryrun", "-dryrun", "-#"))
-_OUTPUTS = (
-    "-o",
-    "--output-file",
-    "-odir",
-    "--output-directory",
-    "-MF",
-    "--dependency-output",
-    "-time",
-    "--time",
-)
+_OUTPUTS = ("-o", "--output-file", "-odir", "--output-directory", "-MF", "--dependency-output", "-time", "--time")
 _OPTIONS_FILES = ("-optf", "--options-file")
 _EXEC = re.compile(r"\A#!/bin/(?:ba|da)?sh\n(?:#[^\n]*\n)*exec ([^\s\"'$]+/nvcc) \"\$@\"\n\Z")
 _OPENED = re.compile(r"^\.+ (.+)$|(?<=[^\\] )((?:\\.|[^\s\\])+)", re.MULTILINE)
 _BINARY = (b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba", b"MZ\x90")
+_INTERMEDIATE = re.compile(r"/tmpxft_|\.(?:cudafe1\.stub|fatbin|reg|module_id)\.c\Z|_dlink\.\w+\.c\Z")
 _SYSTEM = ("/usr/include/", "/usr/lib", "/lib")
 _LARGEST_BYTES = 64 << 20
 _MOST_WORDS = 16
@@ -125,7 +117,7 @@ def _files(words: list[str], read: set[str], since: int, *, compiled: bool) -> d
     outputs = {value for option, value in (*pairwise(words), *values) if option in _OUTPUTS}
     named = dict.fromkeys((*words[1:], *(value for _, value in values)))
     kinds = {path: kind for path in named if (kind := _kind(path))}
-    wrote = [path for path, kind in kinds.items() if kind == "binary" and is_since(path, since)]
+    wrote = [path for path in kinds if is_since(path, since) and (kinds[path] == "binary" or code_of(path).pieces)]
     sources = [path for path, kind in kinds.items() if kind == "text" and path not in outputs]
     if compiled and not wrote:  # the output is not named
         folders = filter(os.path.isdir, (".", *outputs))
@@ -167,7 +159,7 @@ def _headers(path: str, compiler: str) -> set[str] | None:
     left_out = (*_SYSTEM, *((top + os.sep,) if top not in ("/", "/usr", "/usr/local") else ()))
     opened = _OPENED.findall(text := _text(path).replace("\\\n", " "))
     paths = {dotted or listed.replace("\\ ", " ").replace("$$", "$") for dotted, listed in opened}
-    own = {each for each in paths if not os.path.realpath(each).startswith(left_out) and "/tmpxft_" not in each}
+    own = {each for each in paths if not os.path.realpath(each).startswith(left_out) and not _INTERMEDIATE.search(each)}
     return own if text else None
 
 

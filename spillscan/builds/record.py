@@ -16,13 +16,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from spillscan.builds import tree
+from spillscan.builds import compilation, tree
 from spillscan.output.errors import InputError
 
 FORMAT = "spillscan build 5"
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"spillscan build ')
 _ARCH = re.compile(r"\b(?:sm|compute|lto)_\d+\w?|\b(?:native|all-major)\b|(?<==)all\b")
-_LONGEST_NAME = 60
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -64,9 +63,15 @@ class Call(Struct, frozen=True, kw_only=True):
         return tree.shown(self.path(self.wrote[0])) if self.wrote else ""
 
     @property
+    def target(self) -> str:
+        """Output that the words name, else the working directory."""
+        made = compilation.parse(self.command)
+        return self.path(made.output if made else "")
+
+    @property
     def name(self) -> str:
-        """Display name: the source, else the command."""
-        return self.source or shlex.join(self.command)[:_LONGEST_NAME]
+        """Display name: the source, else the output, else the command."""
+        return self.source or (tree.shown(self.target) if self.target != self.folder else shlex.join(self.command)[:60])
 
     @property
     def archs(self) -> frozenset[str]:
@@ -74,12 +79,17 @@ class Call(Struct, frozen=True, kw_only=True):
         return frozenset(_ARCH.findall(" ".join(self.command)))
 
     def repeats(self, other: Call) -> bool:
-        """Whether it compiles the same as ``other``: equal words, or the same files and archs."""
-        if self.folder != other.folder or self.archs != other.archs:
-            return False
-        named, words = {*self.sources, *self.wrote}, {*other.command}
-        same = bool(self.sources) and named <= words and {*other.sources, *other.wrote} <= {*self.command}
-        return same or self.command == other.command
+        """Whether it is the same command in the same folder; a failure does not repeat a success."""
+        same = self.folder == other.folder and self.command == other.command
+        return same and (self.status == 0 or other.status != 0)
+
+    def supersedes(self, other: Call) -> bool:
+        """Whether it replaces ``other``, a call of an earlier run: it repeats it, or it wrote a file from the same
+        sources to the same target, with any options; or to another target, if the folder of ``other`` is gone."""
+        sources, before = ({*map(each.path, each.sources)} for each in (self, other))
+        there = self.status == 0 and any(os.path.exists(self.path(each)) for each in self.wrote)
+        moved = self.target == other.target or not os.path.isdir(other.folder)
+        return self.repeats(other) or (there and moved and bool(sources) and sources == before)
 
     def path(self, name: str) -> str:
         """Absolute path of a file that the words name."""

@@ -71,21 +71,26 @@ def test_a_run_file_without_calls_and_outputs_is_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("digest", "text", "gap"),
+    ("digest", "text", "watched", "is_stale"),
     [
-        (SAME, "same", ""),
-        (SAME, None, ""),
-        (SAME, "other", "stale-unit: h.cuh changed after a.cu was compiled"),
-        ("", "same", "stale-unit: h.cuh changed after a.cu was compiled"),
+        (SAME, "same", ".", False),
+        (SAME, None, "gone", False),
+        (SAME, None, ".", True),
+        (SAME, "other", ".", True),
+        (SAME, "other", "gone", True),
+        ("", "same", ".", True),
     ],
-    ids=["as it was", "gone: another checkout", "edited", "edited during the compilation"],
+    ids=["as it was", "another checkout", "deleted", "edited", "edited elsewhere", "edited during the compilation"],
 )
-def test_headers(digest: str, text: str | None, gap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers(
+    digest: str, text: str | None, watched: str, is_stale: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     if text is not None:
         (tmp_path / "h.cuh").write_text(text)
-    build = BuildRecord(calls=(call(tmp_path, WORDS, sources=("a.cu",), files={str(tmp_path / "h.cuh"): digest}),))
-    assert said(build) == ([gap] if gap else [])
+    compiled = call(tmp_path, WORDS, sources=("a.cu",), files={str(tmp_path / "h.cuh"): digest})
+    build = BuildRecord(calls=(compiled,), watched=(str(tmp_path / watched),))
+    assert said(build) == ["stale-unit: h.cuh changed after a.cu was compiled"] * is_stale
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_configure_steps(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ROWS["settled"])
 def test_a_run_that_takes_the_place_of_an_earlier_one(name: str) -> None:
     *both, expected = ROWS["settled"][name]
-    run, old = (Run(command=(words,), folder=top, status=status) for words, top, status, _ in both)
+    run, old = (Run(command=tuple(words.split()), folder=top, status=status) for words, top, status, _ in both)
     assert _settles(run, old, did=both[0][3]) is expected
 
 
@@ -56,6 +56,8 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return launcher._files(line.split(), texts, started, compiled=compiled)
 
     os.utime("new.o")  # later than the start
+    (tmp_path / "new.ptx").write_text(".version 8.8\n.target sm_90\n")
+    assert noted("nvcc -ptx a.cu -o new.ptx")["wrote"] == ["new.ptx"]
     line = "nvcc -c a.cu --pre-include=b.cu -MF a.d -o new.o old.o @opts gone.cu"
     first = noted(line)
     assert (first["sources"], first["wrote"], len(first["pieces"])) == (["a.cu", "b.cu"], ["new.o"], 1)
@@ -70,7 +72,8 @@ def test_files_that_a_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_headers_that_a_host_compiler_opened(tmp_path: Path) -> None:
     path, compiler = tmp_path / "headers", "/opt/cuda/bin/nvcc"
     assert launcher._headers(str(path), compiler) is None
-    path.write_text("./a.o: a.cu \\\n my\\ h.cuh /usr/include/x.h /opt/cuda/include/y.h /tmp/tmpxft_1/z $$d\n")
+    own = "k/a.fatbin.c a.cudafe1.stub.c /tmp/tmpxft_1/z"
+    path.write_text(f"./a.o: a.cu \\\n my\\ h.cuh /usr/include/x.h /opt/cuda/include/y.h {own} $$d\n")
     assert launcher._headers(str(path), compiler) == {"a.cu", "my h.cuh", "$d"}
     path.write_text(". b.cuh\n.. /w/c.cuh\n")
     assert launcher._headers(str(path), compiler) == {"b.cuh", "/w/c.cuh"}
