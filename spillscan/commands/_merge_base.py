@@ -71,9 +71,7 @@ class MergeBase:
                 break
             target = (self._git("cat-file", "blob", f"{self.commit}:{at}") or b"").decode(errors="surrogateescape")
             if target.startswith("/"):
-                raise UsageError(
-                    f"{OPTION}: {path} is an absolute link", "make it relative, to a file in the repository"
-                )
+                raise UsageError(f"{OPTION}: the link {at} has an absolute target", "make the target relative")
             wanted = normpath(join(dirname(at), target, wanted[len(at) :].lstrip("/")))
         else:
             raise UsageError(f"{OPTION}: {path} leads through too many links", "name the file itself")

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="CSV",
-        help="CSV that `ncu --set full` wrote (raw or details page): file, folder, glob, or - for standard input",
+        help="CSV written by `ncu --set full --csv` (raw or details page): file, folder, glob, or - for standard input",
     )
     parser.add_argument("inputs", nargs="*", default=[], metavar="INPUT", help="the profiled build")
     _options.flag(parser, "--launches", "print the block sizes as a policy file instead (requires INPUT)")

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(summary.text(_options.rows_of(arguments)).splitlines())
     if not summary.understood:
         files = counted(summary.files.total())
-        raise InputError(f"{files}: no build log, disassembly or binary", "pass the output of a build")
+        raise InputError(f"no build log, disassembly or binary was read ({files})", "pass the output of a build")
     result = verdict((), gaps_of_issues(summary.unseen(), frozenset(EVERYTHING), strict=policy.strict), policy)
     if result.status:
         failed = sum(gap.code == "unreadable" for gap in result.gaps)

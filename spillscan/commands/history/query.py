@@ -1,6 +1,6 @@
 """Run one DuckDB SELECT over the views kernels, units, issues and builds.
 
-The query cannot access files, networks, extensions or settings.
+The query cannot access files, networks or extensions, and cannot change settings.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def check_label(label: str) -> None:
     except UnicodeEncodeError:
         raise UsageError(f"the label {shown} is not valid UTF-8", hint) from None
     if not label or label == "__HIVE_DEFAULT_PARTITION__":  # spelling of null in Hive partitions
-        raise UsageError(f"{shown!r} is not a label", hint)
+        raise UsageError(f"the label is {'reserved: ' + shown if label else 'empty'}", hint)
     if len(escaped) > _LONGEST:
         raise UsageError(f"the label {shown} is too long", f"use at most {_LONGEST} letters and digits")
 

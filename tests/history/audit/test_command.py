@@ -53,7 +53,7 @@ def test_build_after_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ("arguments", "message"),
     [
         (["x", "--label", "v1", "--meta", "oops"], "--meta oops: key or value is missing; write --meta KEY=VALUE"),
-        (["x", "--label", ""], "'' is not a label"),
+        (["x", "--label", ""], "the label is empty"),
         (["/no/where", "--label", "v1"], "no such file: /no/where"),
         ([str(DEMO / "base.log"), "--label", "v1", "--meta", "time=soon"], "--meta time='soon' is not a date"),
     ],
@@ -71,7 +71,7 @@ def test_nothing_understood_is_no_success(tmp_path: Path, capsys: pytest.Capture
     assert audit(tmp_path / "notes.txt", "--dataset", tmp_path / "data", "--label", "v1") == 2
     said = capsys.readouterr()
     assert said.out == "0 files read: 0 kernel records, 0 B\n1 file skipped: no build output (1)\n"
-    assert said.err.startswith("spillscan: 1 file: no build log, disassembly or binary; ")
+    assert said.err.startswith("spillscan: no build log, disassembly or binary was read (1 file); ")
 
 
 def test_it_does_not_pass_if_a_file_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def test_paths_out_of_the_repository_are_refused(way: str, repository: Path, tmp
     commit(inner)
     commit(repository)
     status, output = spillscan(repository, "check", HEAD, "--baseline", place, "--baseline-from", "HEAD")
-    words = {"link": "is an absolute link", "folder": "is an absolute link", "submodule": "submodule"}
+    words = {"link": "has an absolute target", "folder": "has an absolute target", "submodule": "submodule"}
     assert (status, output.count("\n")) == (2, 1)
     assert words.get(way, "is outside the repository") in output
 
