@@ -128,11 +128,6 @@ def _encoded(line: _Line) -> bytes:
 def parse(text: str, label: str) -> Baseline:
     """Baseline parsed from ``text``; ``label`` is the file's name in messages. Raises :class:`UsageError`."""
     first, *lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    if first.startswith(("version:", "#", "suppressions:")):
-        raise UsageError(
-            f"{label} has an older baseline format",
-            "delete it, then run `spillscan baseline write BUILD -o spillscan-baseline.jsonl`",
-        )
     header = _decoded(first, Header, f"{label}:1")
     if header.format != FORMAT:
         raise UsageError(
