@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -29,9 +29,6 @@ Kind = Literal["bounds", "register-limit", "toolkit", "options", "array", "calls
 Launch bounds; registers that ptxas was allowed; its version; its options; local arrays in memory that was not used for
 any before; number of calls; source lines with more instructions.
 """
-Codes = tuple[Pressure | None, Pressure | None]
-Makers = tuple[Maker | None, Maker | None]
-"""Makers of the kernel in the older and in the newer build."""
 
 _BEFORE_OPTION = re.compile(r"\s+(?=-)")
 _WITHOUT_MEANING = {"", "-v", "--verbose", "-lineinfo", "--generate-line-info"}
@@ -58,7 +55,7 @@ class Growth:
     def __init__(self, before: Kernel, after: Kernel, code: Mapping[int, Pressure]) -> None:
         self.before, self.after = before, after
         self.codes = old, new = code.get(id(before)), code.get(id(after))
-        made = _maker(before), _maker(after)
+        made = [each.sass.maker if each.sass else None for each in (before, after)]
         self.causes = [*_limits(before, after), *_tools(*made), *_arrays(before, after)]
         """Known differences, the most important first."""
         if old and new:
@@ -92,11 +89,7 @@ class Growth:
             yield f"registers live at the peak, by the line that wrote them: {_listed(self.at_peak)}"
 
 
-def _maker(kernel: Kernel) -> Maker | None:
-    return kernel.sass.maker if kernel.sass else None
-
-
-def _unknown(codes: Codes, made: Makers) -> Iterator[str]:
+def _unknown(codes: Sequence[Pressure | None], made: Sequence[Maker | None]) -> Iterator[str]:
     if not all(codes):
         yield "live registers, and which lines grew; pass binaries of both builds (sm_75 and later)"
     elif not all(any(each.sources) for each in codes if each):
@@ -157,11 +150,7 @@ def _by_line(kernel: Kernel, code: Pressure) -> Counter[str]:
 
 def _at_peak(code: Pressure) -> Counter[str]:
     """Registers that are live at the peak by the line that wrote them."""
-    counts: Counter[str] = Counter()
-    for each in code.ranges:
-        if each.source is not None:
-            counts[_place(each.source)] += len(each.registers)
-    return counts
+    return Counter(_place(each.source) for each in code.ranges if each.source is not None for _ in each.registers)
 
 
 def _listed(counts: Iterable[Moved]) -> str:

@@ -245,10 +245,7 @@ def _hunk(place: str, old: _Content, new: _Content) -> Hunk:
 
 
 def _names(content: _Content) -> Counter[str]:
-    names = Counter[str]()
-    for (name, _), number in content.items():
-        names[name] += number
-    return names
+    return Counter(name for name, _ in content.elements())
 
 
 def _size(hunk: Hunk) -> int:
