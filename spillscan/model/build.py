@@ -71,6 +71,8 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
     """
     source: str = ""
     """Source file that the build step compiles, as named in its command line; empty if no line names it."""
+    path: str = ""
+    """Absolute path of its unit, if a run file names that; empty otherwise, and in snapshots."""
     sass: SassStats | None = None
     """Contents of its machine code, from a disassembly or a binary; ``None`` if none was read."""
     launch_bounds: LaunchBounds | None = None

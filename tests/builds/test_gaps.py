@@ -163,6 +163,19 @@ def test_a_removed_kernel_gives_one_answer_for_every_run_file(
     assert "removed" in answers.pop()[1]
 
 
+@pytest.mark.parametrize(("glob", "status"), [("build/a.o", 1), ("build/*", 1), ("a.o", 0), ("*/build/a.o", 0)])
+@pytest.mark.parametrize("folder", [".", "build", "build/deep", "src"])
+def test_the_current_folder_changes_no_unit(
+    folder: str, glob: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (".git", "build/deep", "src"):
+        (tmp_path / each).mkdir(parents=True)
+    (tmp_path / "spillscan.yaml").write_text(f"kernels: [{{unit: '{glob}', max_registers: 1}}]")
+    run = run_file(tmp_path / "run.json", call(tmp_path, WORDS, report=REPORT, wrote=("build/a.o",)))
+    monkeypatch.chdir(tmp_path / folder)
+    assert main(["check", str(run)]) == status
+
+
 def test_a_run_file_survives_its_text() -> None:
     made = call(Path("/b"), WORDS, files={"/b/a.cu": SAME, "/b/h.cuh": ""})
     build = BuildRecord(

@@ -67,6 +67,8 @@ class Override(Struct, frozen=True, kw_only=True):
     """Patterns of archs, likewise."""
     unit: tuple[str, ...] = ()
     """Patterns of translation units, likewise."""
+    folder: str = ""
+    """Folder of the policy, with a slash at the end, to which paths of units below it are relative."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Limits by key, severities by rule id, and the :class:`~spillscan.model.Launch` as ``launch``."""
     reason: str = ""
@@ -122,15 +124,17 @@ class Matcher:
         self.for_all = not named and not any(entry.arch or entry.unit for entry in entries)
         """Whether each pattern matches every kernel."""
         self._of_name = cache(self._named)
-        self._of_arch = cache(lambda arch: self._chosen((entry.arch for entry, _ in self.lines), arch))
-        self._of_unit = cache(lambda unit: self._chosen((entry.unit for entry, _ in self.lines), unit))
+        self._of_arch = cache(lambda arch: self._chosen(lambda entry: (entry.arch, arch)))
+        self._of_unit = cache(
+            lambda path, unit: self._chosen(lambda entry: (entry.unit, path.removeprefix(entry.folder) or unit))
+        )
 
     def mask(self, kernel: Kernel) -> int:
         """Bits of the patterns that match ``kernel``."""
         if self.for_all:
             return self._always
         named = self._of_name(kernel.named_by)
-        return named and named & self._of_arch(kernel.key.arch or "") & self._of_unit(kernel.key.unit)
+        return named and named & self._of_arch(kernel.key.arch or "") & self._of_unit(kernel.path, kernel.key.unit)
 
     def _named(self, called: str | Tuned) -> int:
         """Bits of the patterns that match a name of a kernel; names are only expanded if there are patterns."""
@@ -146,10 +150,10 @@ class Matcher:
                 mask |= bit
         return mask
 
-    @staticmethod
-    def _chosen(choices: Iterable[tuple[str, ...]], name: str) -> int:
-        """Bits of the ``choices`` that match ``name``, or that have no patterns."""
-        return sum(1 << bit for bit, patterns in enumerate(choices) if not patterns or _fits(patterns, [name]))
+    def _chosen(self, choice: Callable[[Override], tuple[tuple[str, ...], str]]) -> int:
+        """Bits of the entries whose (patterns, name) by ``choice`` match, or that have no patterns."""
+        choices = enumerate(choice(entry) for entry, _ in self.lines)
+        return sum(1 << bit for bit, (patterns, name) in choices if not patterns or _fits(patterns, [name]))
 
     def entries(self, mask: int) -> list[Override]:
         """Entries with a bit in ``mask``, in order, without repetition."""
@@ -209,18 +213,14 @@ class Policy(Struct, frozen=True, eq=False, dict=True):
         """(old, new) names of renamed kernels; globs."""
         return tuple(dict.fromkeys(pair for layer in self.layers for pair in layer.renamed))
 
-    @property
+    @cached_property
     def accept(self) -> tuple[Acceptance, ...]:
         """``accept`` entries of all layers, the strongest first."""
         return tuple(each for layer in reversed(self.layers) for each in layer.accept)
 
-    @cached_property
-    def _accepting(self) -> list[Acceptance]:
-        return [each for each in self.accept if each.is_valid(self.today)]
-
     def _reason(self, item: Finding | Gap) -> str | None:
         """Reason of the entry that accepts ``item`` today."""
-        return next((each.reason for each in self._accepting if each.covers(item)), None)
+        return next((each.reason for each in self.accept if each.is_valid(self.today) and each.covers(item)), None)
 
     def acceptance(self, gap: Gap) -> Gap:
         """``gap``, with the reason if an entry accepts it today."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,10 @@ def layer(root: Node, folder: str = "") -> Layer:
     """Layer from a parsed file; ``folder`` is the file's, to resolve relative paths in it."""
     content = file.policy_file(root)
     nodes: Any = root.value
+    override = partial(_override, os.path.join(os.path.abspath(folder), ""))
     return Layer(
         settings=_settings(content, root, folder),
-        entries=tuple(map(_override, content.kernels, nodes["kernels"].value if content.kernels else ())),
+        entries=tuple(map(override, content.kernels, nodes["kernels"].value if content.kernels else ())),
         accept=tuple(map(_acceptance, content.accept, nodes["accept"].value if content.accept else ())),
         renamed=tuple(_renamed(nodes["renamed"].value[old], old, new) for old, new in content.renamed.items()),
     )
@@ -107,7 +109,7 @@ def _checked(name: str, value: Any, node: Node, folder: str) -> Any:
     return file.value_of(value)
 
 
-def _override(entry: file.KernelEntry, node: Node) -> Override:
+def _override(folder: str, entry: file.KernelEntry, node: Node) -> Override:
     nodes: Any = node.value
     chosen = [name for name in ("match", "arch", "unit") if name in nodes]
     if not chosen:
@@ -118,7 +120,7 @@ def _override(entry: file.KernelEntry, node: Node) -> Override:
     if entry.launch is not None:
         settings["launch"] = Setting(_launch(entry.launch, nodes["launch"]), nodes["launch"].place)
     patterns = {name: _patterns(getattr(entry, name), nodes[name]) for name in chosen}
-    return Override(**patterns, settings=settings, reason=entry.reason or "", origin=node.place)
+    return Override(**patterns, folder=folder, settings=settings, reason=entry.reason or "", origin=node.place)
 
 
 def _launch(entry: file.LaunchEntry, node: Node) -> Launch:

@@ -7,6 +7,7 @@ logs.
 from __future__ import annotations
 
 import io
+import os
 import re
 
 from msgspec.structs import replace
@@ -37,8 +38,7 @@ def _run_file(stream: Stream, name: str) -> Reading:
     from spillscan.reading import logs
 
     build = record.decoded(stream.read(LARGEST_RUN_BYTES), name)
-    total = Reading(stats=Stats(inputs=1, recognised_lines=1))
-    total.units += gaps.units(build)
+    total = Reading(stats=Stats(inputs=1, recognised_lines=1), units=[*gaps.units(build)])
     for call in build.calls:
         if call.status == 0 and call.report:
             reading = logs.read(Stream(io.BytesIO(call.report.encode()), name), name)
@@ -51,10 +51,11 @@ def _run_file(stream: Stream, name: str) -> Reading:
 
 def _placed(kernel: Kernel, call: record.Call, name: str) -> Kernel:
     unit = kernel.key.unit or call.object or call.source
+    path = os.path.abspath(unit) if unit and not kernel.key.unit else ""
     arch = kernel.key.arch or (min(machine) if len(machine := set(filter(_ARCH.match, call.archs))) == 1 else None)
-    origins = (Origin(input=name),)  # lines of the report are not lines of the file
     key = replace(kernel.key, unit=unit, arch=arch)  # ptxas prints no arch for device functions
-    return replace(kernel, key=key, source=kernel.source or call.source, origins=origins)
+    # lines of the report are not lines of the file
+    return replace(kernel, key=key, source=kernel.source or call.source, path=path, origins=(Origin(input=name),))
 
 
 def outputs_of(path: str) -> list[str]:
