@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.rules import Undecided
+from spillscan.judging.rules import Undecided, needed
 from spillscan.model import Build, Change, Finding, Gap, Hidden, Issue, Level, at_least
+from spillscan.model.symbols import natural
+from spillscan.occupancy.devices import applicable_devices
 from spillscan.output.nouns import count
 
 if TYPE_CHECKING:
@@ -128,12 +131,28 @@ def gaps_of(build: Build, undecided: Iterable[Undecided], needed: frozenset[Hidd
         from spillscan.builds import coverage
 
         yield from coverage.gaps(coverage.of_build(build), policy.require_archs)
+    if "launch" in needed and policy.devices:
+        yield from _devices_without_code(build, policy)
     yield from gaps_of_input(build, needed, strict=policy.strict)
     for each in undecided:
         if at_least(each.severity, policy.fail_on):
             yield _of_rule(each)
         elif each.rule.limits:  # a set limit is reported even if it fails nothing
             yield replace(_of_rule(each), accepted=f"severity below fail_on ({policy.fail_on})")
+
+
+def _devices_without_code(build: Build, policy: Policy) -> Iterator[Gap]:
+    """A gap if no device of the policy runs a kernel whose blocks can fail the gate; in comparisons, any kernel.
+
+    PTX is not enough: its registers are unknown until the driver compiles it.
+    """
+    kernels = [kernel for kernel in build.kernels if kernel.role != "function"]
+    groups = (some for terms, some in policy.by_terms(kernels) if "launch" in needed([terms], "build", policy.fail_on))
+    archs = {kernel.key.arch for kernel in [*chain(*groups)] or kernels}
+    if archs and not any(applicable_devices(arch, policy.devices) for arch in archs):
+        found = " ".join(sorted(filter(None, archs), key=natural))
+        message = f"no machine code to check on {', '.join(policy.devices)} (`devices` in the policy); found {found}"
+        yield Gap(code="arch-required", message=message, hides=("launch",), names=policy.devices)
 
 
 def gaps_of_input(build: Build, needed: frozenset[Hidden], *, strict: bool) -> Iterator[Gap]:
