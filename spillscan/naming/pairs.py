@@ -8,13 +8,14 @@ no step pairs may have been renamed (``renames.py``).
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
 from spillscan.model import Kernel
 from spillscan.model.symbols import arch_family
-from spillscan.naming.libraries import by_library
+from spillscan.naming.libraries import below_root, by_library, library_of
 from spillscan.naming.renames import Match, Renames, renames, stated_renames
 from spillscan.naming.same_named import (
     Key,
@@ -74,6 +75,23 @@ class Paired(NamedTuple):
     """Kernels in the head only."""
 
 
+def object_of(kernel: Kernel) -> str:
+    """The object, without the number of a copy, which depends on the order of files, and files may be renamed."""
+    unit = kernel.key.unit
+    return _COPY.sub("", unit) if "#" in unit else unit
+
+
+def places(kernels: Iterable[Kernel]) -> Callable[[Kernel], str]:
+    """Function for the library and object of each of ``kernels``, as far as the inputs name them."""
+    below = cache(below_root(kernels))
+
+    def place(kernel: Kernel) -> str:
+        library, unit = library_of(kernel, below), object_of(kernel)
+        return unit if unit.startswith(library) else f"{library}:{unit}"
+
+    return place
+
+
 def paired(
     base: Iterable[Kernel],
     head: Iterable[Kernel],
@@ -81,11 +99,13 @@ def paired(
     families: bool = True,
     stated: Renames = (),
     alive: Sequence[str] = (),
+    place: Key = object_of,
 ) -> Paired:
     """:func:`pair` without a record per kernel, since there are many and most did not change.
 
-    ``stated``: renames that the user states.
+    ``stated``: renames that the user states. ``place``: key of the place that tells same-named kernels apart.
     """
+    keys = _keys(place, families)
     pairs: Pairs = []
     groups = by_library(list(base), list(head))
     gone: list[Kernel] = []
@@ -98,7 +118,7 @@ def paired(
             gone += ours
             new += theirs
             continue
-        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, families)
+        unpaired, unmet, alone = _of_one_identity(ours, theirs, pairs, keys)
         left += unpaired
         right += unmet
         gone += alone[0]
@@ -122,27 +142,17 @@ def paired(
 
 
 def _of_one_identity(
-    left: list[Kernel], right: list[Kernel], pairs: Pairs, families: bool
+    left: list[Kernel], right: list[Kernel], pairs: Pairs, keys: Iterable[Key]
 ) -> tuple[list[Kernel], list[Kernel], tuple[list[Kernel], list[Kernel]]]:
     """Append to ``pairs`` the kernels that any key joins; returns the rest of each side and those without
     counterpart."""
     left, right, alone = _without_candidates(left, right, pairs)
-    for key in _KEYS + (_FAMILY_KEYS if families else ()):
+    for key in keys:
         if not left or not right:
             break
         left, right = _join(left, right, key, pairs)
     left, right = _join_without_arch(left, right, pairs)
     return left, right, alone
-
-
-def _exact(kernel: Kernel) -> Hashable:
-    return _moved(kernel), _unit(kernel)
-
-
-def _unit(kernel: Kernel) -> str:
-    """The object, without the number of a copy, which depends on the order of files, and files may be renamed."""
-    unit = kernel.key.unit
-    return _COPY.sub("", unit) if "#" in unit else unit
 
 
 def _moved(kernel: Kernel) -> Hashable:
@@ -161,10 +171,6 @@ def _is_numbered(symbol: str) -> bool:
     return "Ul" in symbol or "Ut" in symbol or "lambda" in symbol or "unnamed" in symbol or "__nv_dl_tag" in symbol
 
 
-def _canonical_unit(kernel: Kernel) -> Hashable:
-    return _canonical_file(kernel), _unit(kernel)
-
-
 def _canonical_file(kernel: Kernel) -> Hashable:
     return _canonical(kernel), source_file(kernel.key.symbol)
 
@@ -173,8 +179,8 @@ def _canonical(kernel: Kernel) -> Hashable:
     return kernel.role == "function", canonical(kernel.key.symbol), kernel.key.arch
 
 
-def _family_unit(kernel: Kernel) -> Hashable:
-    return _family(kernel), source_file(kernel.key.symbol), _unit(kernel)
+def _family_file(kernel: Kernel) -> Hashable:
+    return _family(kernel), source_file(kernel.key.symbol)
 
 
 def _family(kernel: Kernel) -> Hashable:
@@ -185,8 +191,17 @@ def _named(kernel: Kernel) -> Hashable:
     return kernel.role == "function", canonical(kernel.key.symbol)
 
 
-_KEYS: tuple[Key, ...] = (_exact, _moved, _canonical_unit, _canonical_file, _canonical)
-_FAMILY_KEYS: tuple[Key, ...] = (_family_unit, _family)
+def _keys(place: Key, families: bool) -> list[Key]:
+    """Keys that join kernels, from certain to less certain."""
+
+    def placed(key: Key) -> Key:
+        return lambda kernel: (key(kernel), place(kernel))
+
+    def of_known_place(kernel: Kernel) -> Hashable:
+        return _canonical_file(kernel), place(kernel) or id(kernel)
+
+    keys = [placed(_moved), of_known_place, _moved, _canonical_file, _canonical]
+    return [*keys, placed(_family_file), _family] if families else keys
 
 
 def _without_candidates(

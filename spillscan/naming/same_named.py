@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import cache
 from itertools import chain, compress
 from operator import attrgetter
+from typing import TypeVar
 
 from spillscan.model import Kernel, Usage
 from spillscan.naming.symbol import source_name
@@ -100,15 +101,16 @@ FEW = 64
 _METRICS = tuple(name for name in Usage.__struct_fields__ if name != "unknown_clauses")
 _metrics: Callable[[Usage], tuple[object, ...]] = attrgetter(*_METRICS)
 
+K = TypeVar("K", bound=Hashable)
 Key = Callable[[Kernel], Hashable]
 """Function of a kernel's attributes that must be equal in both builds to pair it."""
 Pairs = list[tuple[Kernel, Kernel]]
 """Pairs of a kernel of the base and a kernel of the head."""
 
 
-def grouped(kernels: Iterable[Kernel], key: Key) -> dict[Hashable, list[Kernel]]:
+def grouped(kernels: Iterable[Kernel], key: Callable[[Kernel], K]) -> dict[K, list[Kernel]]:
     """Kernels by ``key``, in order of the first kernel of each group."""
-    groups: dict[Hashable, list[Kernel]] = {}
+    groups: dict[K, list[Kernel]] = {}
     for kernel in kernels:
         identity = key(kernel)
         group = groups.get(identity)
