@@ -91,6 +91,12 @@ def source_file(symbol: str) -> str:
     return _TEMPORARY.sub("", file)
 
 
+def in_file(symbol: str, file: str) -> str:
+    """Name of ``symbol``, a canonical one, whose :func:`source_file` is ``file``: as nvcc names a static kernel."""
+    module = f"_{len(file)}_{file}_"
+    return f"__nv_static_{len(module)}_{module}_{symbol}" if file else symbol
+
+
 def _part(symbol: str) -> str:
     while (static := _STATIC.match(symbol)) and symbol[static.end() + int(static[1]) :].startswith("_"):
         symbol = symbol[static.end() + int(static[1]) + 1 :]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
@@ -18,7 +17,9 @@ from spillscan.judging.rules.spills import MAX_BYTES
 from spillscan.judging.verdict import BaselineResult, State, Unmatched
 from spillscan.model import Build, Change, Finding, Hidden, Kernel, KernelKey, Launch, Usage, at_least
 from spillscan.naming import alone
-from spillscan.naming.symbol import canonical
+from spillscan.naming.pairs import places
+from spillscan.naming.same_named import grouped
+from spillscan.naming.symbol import canonical, in_file
 
 RECORDED: frozenset[Hidden] = frozenset(("spills", "registers", "stack", "shared", "launch"))
 """Data that the recorded metrics provide to rules."""
@@ -44,7 +45,7 @@ class Matches:
     """A build whose kernels are paired with the recorded ones, and compared with them, as by ``diff``."""
 
     def __init__(self, baseline: Baseline, build: Build, policy: Policy) -> None:
-        present = by_identity(build.kernels)
+        present, place = grouped(build.kernels, identity_of), places(build.kernels)
         records = [
             (_kernel(entry, copy, kernels), entry, copy)
             for identity, entry in baseline.entries.items()
@@ -52,7 +53,7 @@ class Matches:
             for copy in entry.copies * (max(1, len(kernels)) if len(entry.copies) == 1 else 1)
         ]
         base = Build(kernels=tuple(kernel for kernel, _, _ in records))
-        compared = comparison(base, build, policy, policy.devices, all_pairs=True, stated=policy.renamed)
+        compared = comparison(base, build, policy, policy.devices, all_pairs=True, stated=policy.renamed, place=place)
         self._records = {id(kernel): (entry, copy) for kernel, entry, copy in records}
         self.matches: dict[int, Match] = {}
         """Kernels that are recorded, by ``id``."""
@@ -69,22 +70,13 @@ class Matches:
                 self.matches[id(change.after)] = Match(change, *self._records[id(change.before)])
 
 
-def by_identity(kernels: Iterable[Kernel]) -> dict[Identity, list[Kernel]]:
-    """Kernels of a build by identity."""
-    groups: dict[Identity, list[Kernel]] = defaultdict(list)
-    for kernel in kernels:
-        groups[identity_of(kernel)].append(kernel)
-    return groups
-
-
 def _kernel(entry: Entry, copy: Copy, present: Sequence[Kernel]) -> Kernel:
     """A record as a kernel; whether functions are linked is taken from the ``present`` ones."""
     unlinked = entry.function and any(each.final is False for each in present)
-    metrics: dict[str, Any] = copy.metrics
     return Kernel(
-        key=KernelKey(symbol=entry.symbol, arch=entry.arch),
+        key=KernelKey(symbol=in_file(entry.symbol, copy.file), arch=entry.arch, unit=copy.unit),
         role="function" if entry.function else "entry",
-        usage=Usage(**metrics),
+        usage=Usage(**copy.metrics),
         launch=Launch(**structs.asdict(entry.launch), source="baseline") if entry.launch else None,
         final=False if unlinked else None,
     )
@@ -126,7 +118,7 @@ def compare(
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     stated = [each for each in stated if not _is_traded(each, traded, policy)]
     told = {id(each.kernel) for each in undecided} | {id(each.kernel) for each in stated if not each.accepted}
-    added = by_identity(each for each in build.kernels if id(each) not in told and each.role != "function")
+    untold = (each for each in build.kernels if id(each) not in told and each.role != "function")
     return BaselineResult(
         findings=_accepted_last((*stated, *policy.accepted(worse))),
         unmatched=(
@@ -134,7 +126,7 @@ def compare(
             *_lost_kernels(baseline, pairing, own or baseline, whole),
             *(
                 Unmatched(state="unknown", identity=identity, name=name_of(kernels[0]))
-                for identity, kernels in added.items()
+                for identity, kernels in grouped(untold, identity_of).items()
                 if any(id(each) in pairing.new for each in kernels) and (own is None or identity not in own.entries)
             ),
         ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -44,29 +43,37 @@ class Header(_Line, frozen=True, kw_only=True):
     toolkits: tuple[str, ...] = ()
     """Compiler releases of the latest recording: ``13.0.88``; empty if unknown."""
     limits: dict[str, Count] = field(default_factory=dict)
-    """Limits on all kernels at the time of writing, by name."""
+    """Not used; files that were written before have it."""
 
 
 class Copy(_Line, frozen=True, kw_only=True):
     """One of the copies of a kernel in several translation units."""
 
+    unit: str = ""
+    """Library and object that tell it apart from other copies; empty if unknown, or if all copies are equal."""
+    file: str = ""
+    """Source file that its symbol names; likewise."""
     registers: Count | None = None
     spill_store_bytes: Count | None = None
     spill_load_bytes: Count | None = None
+    cumulative_spill_store_bytes: Count | None = None
+    cumulative_spill_load_bytes: Count | None = None
     stack_bytes: Count | None = None
+    cumulative_stack_bytes: Count | None = None
+    local_bytes: Count | None = None
     shared_bytes: Count | None = None
     barriers: Count | None = None
     rules: dict[str, dict[str, Count]] = field(default_factory=dict)
     """Measured values of its findings, by rule and name; greater is worse."""
 
     @property
-    def metrics(self) -> dict[str, int]:
+    def metrics(self) -> dict[str, Any]:
         """Recorded metrics, as fields of :class:`~spillscan.model.Usage`."""
         return {name: value for name in METRICS if (value := getattr(self, name)) is not None}
 
 
-METRICS = Copy.__struct_fields__[:-1]
-"""Metrics recorded of every kernel: those that decide spills and residency."""
+METRICS = Copy.__struct_fields__[2:-1]
+"""Metrics recorded of every kernel: those that decide spills, stack and residency."""
 
 
 class Launched(_Line, frozen=True):
@@ -109,19 +116,14 @@ class Baseline(Struct, frozen=True, kw_only=True):
     header: Header = Header(format=FORMAT)
 
 
-def sorted_copies(copies: Iterable[Copy]) -> tuple[Copy, ...]:
-    """``copies`` in an order that does not depend on theirs; a single one if all are equal."""
-    ordered = sorted(copies, key=_encoded)
-    return tuple(ordered[:1] if ordered[0] == ordered[-1] else ordered)
-
-
 def text_of(baseline: Baseline) -> str:
     """Whole text of the file, independent of the order of the entries."""
     entries = sorted(baseline.entries.values(), key=lambda each: (each.symbol, each.arch or "", each.function))
-    return "".join(f"{_encoded(line).decode()}\n" for line in (baseline.header, *entries))
+    return "".join(f"{encoded(line).decode()}\n" for line in (baseline.header, *entries))
 
 
-def _encoded(line: _Line) -> bytes:
+def encoded(line: _Line) -> bytes:
+    """JSON of ``line``, without its defaults."""
     return msgspec.json.encode(line, order="deterministic")
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from spillscan.judging.baseline import file
-from spillscan.judging.baseline.comparing import Matches, by_identity, name_of, within
+from spillscan.judging.baseline.comparing import Matches, name_of, within
 from spillscan.judging.policy.effective import Policy
-from spillscan.judging.policy.file import LIMITS
 from spillscan.judging.rules import measure, recorded_as
 from spillscan.model import Build, Finding, Kernel
-from spillscan.model.metrics import BY_NAME
+from spillscan.model.metrics import BY_NAME, value_of
+from spillscan.naming.pairs import places
+from spillscan.naming.same_named import grouped
+from spillscan.naming.symbol import source_file
 
 LONGEST_NAME = 80
 """Characters of a kernel's name in a baseline."""
@@ -40,8 +43,8 @@ def record(
     Entries of kernels that the build does not have are kept, and so are values that the input does not report.
     Findings that the policy accepts are not recorded: when the policy entry expires, they are new.
     """
-    groups = by_identity(build.kernels)
-    unit_of = build.unit_names()
+    groups = grouped(build.kernels, file.identity_of)
+    unit_of, place = build.unit_names(), places(build.kernels)
     rules, unmeasured = _values(findings, policy)
     unsure = {file.identity_of(kernel): kernel for kernel in undecided}
     entries = dict(old.entries)
@@ -50,11 +53,11 @@ def record(
         copies = [_copy(kernel, rules[id(kernel)], known, len(kernels), policy) for kernel in kernels]
         linked = not identity.function or any(kernel.final is False for kernel in kernels)
         if any(copy.rules for copy in copies) or (linked and identity not in unsure):
-            entries[identity] = _entry(identity, kernels, copies, {unit_of(kernel) for kernel in kernels}, policy)
+            different = _different([*zip(copies, kernels, strict=True)], place)
+            entries[identity] = _entry(identity, kernels, different, {unit_of(kernel) for kernel in kernels}, policy)
         elif not linked:
             entries.pop(identity, None)
-    limits = {name: value for name in LIMITS if isinstance(value := policy.setting(name).value, int)}
-    header = file.Header(format=file.FORMAT, toolkits=build.toolkits, limits=limits)
+    header = file.Header(format=file.FORMAT, toolkits=build.toolkits)
     return Recording(
         baseline=file.Baseline(entries=entries, header=header),
         undecided=tuple(kernel for identity, kernel in unsure.items() if identity not in entries),
@@ -65,6 +68,8 @@ def record(
 
 _Values = dict[str, dict[str, int]]
 """Measured values of findings by rule."""
+_Copies = list[tuple[file.Copy, Kernel]]
+"""Records with their kernels."""
 
 
 def _values(findings: Iterable[Finding], policy: Policy) -> tuple[Mapping[int, _Values], tuple[Finding, ...]]:
@@ -91,21 +96,29 @@ def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int,
     return file.Copy(**metrics, rules=rules)
 
 
+def _different(copies: _Copies, place: Callable[[Kernel], str]) -> tuple[file.Copy, ...]:
+    """``copies`` with their places, in an order that does not depend on theirs; a single one if all are equal."""
+    first, _ = copies[0]
+    if all(copy == first for copy, _ in copies):
+        return (first,)
+    named = (replace(copy, unit=place(kernel), file=source_file(kernel.key.symbol)) for copy, kernel in copies)
+    return tuple(sorted(named, key=file.encoded))
+
+
 def _unreported(copy: file.Copy, kernel: Kernel, policy: Policy) -> list[str]:
     """Recorded rules that cannot be measured on ``kernel``."""
     return [rule for rule in copy.rules if measure(rule, kernel, policy.terms_of(kernel)) is None]
 
 
-def metrics_of(kernel: Kernel) -> dict[str, int]:
+def metrics_of(kernel: Kernel) -> dict[str, Any]:
     """Metrics of ``kernel`` to record: those reported, and if the linker decides them only after the link."""
     waits = kernel.final is False and kernel.role != "function"  # a device function's metrics are never linked
-    kept = (BY_NAME[name] for name in file.METRICS)
-    values = ((each.name, each.get(kernel)) for each in kept if each.get and not (each.linker and waits))
+    values = ((name, value_of(name, kernel)) for name in file.METRICS if not (BY_NAME[name].linker and waits))
     return {name: value for name, value in values if value is not None}
 
 
 def _entry(
-    identity: file.Identity, kernels: Sequence[Kernel], copies: Sequence[file.Copy], units: set[str], policy: Policy
+    identity: file.Identity, kernels: Sequence[Kernel], copies: tuple[file.Copy, ...], units: set[str], policy: Policy
 ) -> file.Entry:
     launches = {policy.launch_of(kernel) for kernel in kernels}
     launch = launches.pop() if len(launches) == 1 else None
@@ -115,7 +128,7 @@ def _entry(
         name=name if name.strip() else identity.symbol[:LONGEST_NAME],
         unit=units.pop() if len(units) == 1 else "",
         launch=file.Launched(launch.threads_per_block, launch.dynamic_shared_bytes) if launch else None,
-        copies=file.sorted_copies(copies),
+        copies=copies,
     )
 
 
@@ -126,16 +139,16 @@ def prune(
     Removed are kernels that ``build`` does not have (only of ``archs``, if any), values of fixed findings, and the
     excess of values that got better.
     """
-    rules, _ = _values(findings, policy)
-    copies: dict[file.Identity, list[file.Copy]] = defaultdict(list)
+    (rules, _), place = _values(findings, policy), places(build.kernels)
+    copies: dict[file.Identity, _Copies] = defaultdict(list)
     for match in Matches(old, build, policy).matches.values():
         if match.change.state != "renamed":
             lowered = _lowered(match.copy, match.kernel, rules[id(match.kernel)], policy)
-            copies[match.entry.identity].append(lowered)
+            copies[match.entry.identity].append((lowered, match.kernel))
     entries = {}
     for identity, entry in old.entries.items():
         if identity in copies:
-            entries[identity] = replace(entry, copies=file.sorted_copies(copies[identity]))
+            entries[identity] = replace(entry, copies=_different(copies[identity], place))
         elif archs and entry.arch not in archs:
             entries[identity] = entry
     return replace(old, entries=entries)

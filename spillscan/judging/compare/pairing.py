@@ -23,8 +23,9 @@ from spillscan.judging.compare.metrics import (
 )
 from spillscan.model import LOST_SETTING, Build, Change, Changes, Delta, Effect, Kernel, KernelKey
 from spillscan.model.findings import moved_bounds
-from spillscan.naming.pairs import paired
+from spillscan.naming.pairs import object_of, paired
 from spillscan.naming.renames import Renames
+from spillscan.naming.same_named import Key
 from spillscan.occupancy.launches import Launches, LaunchMap
 
 
@@ -57,17 +58,18 @@ def comparison(
     *,
     all_pairs: bool = False,
     stated: Renames = (),
+    place: Key = object_of,
 ) -> Comparison:
     """:func:`diff`, and the pairs that cannot be decided; ``all_pairs``: also those without any difference.
 
     ``launches`` are those of the kernels, ``devices`` (``H200``, ``sm_86``) the devices to run on, by default each
-    kernel's own target. ``stated``: renames stated by the user.
+    kernel's own target. ``stated``: renames stated by the user. ``place``: as for ``paired``.
     """
     base, head = base.named, head.named
     compare_pair = _Comparer(launches or LaunchMap(), devices).change
     doubtful = _doubtful((*base.kernels, *head.kernels))
     unattached = {LOST_SETTING for issue in base.issues if issue.code == "unattached-setmaxnreg"}
-    pairs = paired(base.kernels, head.kernels, stated=stated)
+    pairs = paired(base.kernels, head.kernels, stated=stated, place=place)
     by_state: dict[str, list[Change]] = defaultdict(list)
     for before, after in pairs.same:
         change = compare_pair(before, after)

@@ -358,8 +358,6 @@ def _distinct(findings: list[Finding]) -> list[Finding]:
     alike: dict[str, list[Finding]] = {}
     for each in findings:
         alike.setdefault(each.fingerprint, []).append(each)
-    if len(alike) == len(findings):
-        return findings
     numbered = {
         id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
         for group in alike.values()

@@ -36,7 +36,7 @@ LINE = '{"symbol":"_Z1kPf","arch":"sm_80","name":"k"}\n'
 @given(st.lists(ENTRIES, max_size=6))
 def test_it_reads_back(listed: list[Entry]) -> None:
     entries = {each.identity: each for each in listed}
-    header = Header(format=FORMAT, toolkits=("12.9.86",), limits={"max_registers": 64})
+    header = Header(format=FORMAT, toolkits=("12.9.86",))
     baseline = Baseline(entries=entries, header=header)
     text = text_of(baseline)
     assert parse(text, "b.jsonl") == baseline

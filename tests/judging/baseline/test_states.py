@@ -20,7 +20,7 @@ from spillscan.judging.policy.effective import Policy
 from spillscan.judging.policy.reading import from_options
 from spillscan.judging.rules import check, check_changes, recorded_as
 from spillscan.judging.verdict import BaselineResult
-from spillscan.model import Advisory, Build, Kernel, LaunchBounds
+from spillscan.model import Advisory, Build, Kernel, LaunchBounds, Origin
 from tests.judging.baseline.support import build, judged, kernel, limited, pruned, recorded, sized, written
 
 TABLE = yaml.safe_load((Path(__file__).parent / "states.yaml").read_text(encoding="utf-8"))
@@ -31,8 +31,9 @@ def made(
     number: int, name: str = "_Z1gPf", shared: int = 0, bounds: int = 0, final: bool | None = None, **facts: Any
 ) -> Kernel:
     """A kernel of the table."""
-    warned = facts.pop("warned", False)
-    found = replace(sized(kernel(name, unit=f"{number}.o", **facts), shared_bytes=shared), final=final)
+    warned, usage, file = facts.pop("warned", False), facts.pop("usage", {}), facts.pop("file", "")
+    found = replace(sized(kernel(name, **{"unit": f"{number}.o", **facts}), shared_bytes=shared, **usage), final=final)
+    found = replace(found, origins=(Origin(input=file, format="binary"),) if file else ())
     if bounds:
         found = replace(found, launch_bounds=LaunchBounds(max_threads=bounds), dynamic_shared=False)
     return replace(found, advisories=(WARNED,)) if warned else found
