@@ -101,31 +101,21 @@ def attach_sidecars(kernels: Iterable[Kernel], sidecars: Sequence[Sidecar]) -> t
         by_place.setdefault((each.place, each.symbol), []).append(each)
     if not by_place:
         return list(kernels), []
-    attached, issues = [], []
+    attached, issues = list[Kernel](), list[Issue]()
     for kernel in kernels:
-        place = _place(kernel)
+        origin = None if kernel.sass is None else kernel.sass.origin
+        place = "" if origin is None else place_of(origin.input)
         own = [*by_place.get((place, kernel.key.symbol), ()), *by_place.get((place, ""), ())] if place else []
-        if own and kernel.role != "function":
-            known, contradictions = _with_sidecars(kernel, own)
-            attached.append(known)
-            issues += contradictions
-        else:
-            attached.append(kernel)
+        attached.append(_with_sidecars(kernel, own, issues) if own and kernel.role != "function" else kernel)
     return attached, issues
 
 
-def _place(kernel: Kernel) -> str:
-    origin = None if kernel.sass is None else kernel.sass.origin
-    return "" if origin is None else place_of(origin.input)
-
-
-def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar]) -> tuple[Kernel, list[Issue]]:
+def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar], issues: list[Issue]) -> Kernel:
     bounds = kernel.launch_bounds
     threads = _agreed(each.threads_per_block for each in own)
     dynamic = _agreed(each.dynamic_shared_bytes for each in own)
-    named = [each for each in own if each.symbol]
     origins = tuple(dict.fromkeys(each.origin for each in own))
-    configuration = dict(pair for each in named for pair in each.configuration)
+    configuration = dict(pair for each in own if each.symbol for pair in each.configuration)
     kernel = replace(
         kernel,
         origins=(*kernel.origins, *origins),
@@ -135,10 +125,11 @@ def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar]) -> tuple[Kernel, list
     most = None if bounds is None else bounds.threads
     if threads is not None and (threads != required if required else most is not None and threads > most):
         what = f"{kernel.short_name}: {threads} threads per block in {origins[0]}; the code declares {required or most}"
-        return kernel, [Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol)]
+        issues.append(Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol))
+        return kernel
     threads = threads or required
     if threads is None or (dynamic is None and kernel.dynamic_shared is not False):
-        return kernel, []
+        return kernel
     launch = Launch(
         threads_per_block=threads,
         dynamic_shared_bytes=dynamic or 0,
@@ -146,7 +137,7 @@ def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar]) -> tuple[Kernel, list
         cluster_blocks=_agreed(each.cluster_blocks for each in own) or 1,
         source="sidecar",
     )
-    return replace(kernel, launch=launch), []
+    return replace(kernel, launch=launch)
 
 
 def _agreed(values: Iterable[int | None]) -> int | None:

@@ -6,8 +6,8 @@ disagree, both values stay and an issue names both places.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -37,32 +37,30 @@ def attach_code(
     ``unread``: files that an issue already names, so that code missing from them is no contradiction."""
     items = list(items)
     functions = [item for item in items if isinstance(item, SassFunction)]
-    listings = [item for item in items if isinstance(item, FunctionUsage)]
-    logged = _marked_relocatable(kernels, functions)
+    relocatable = {(each.symbol, each.arch) for each in functions if each.final is False}
     functions, copies = _without_copies(_folded(_without_linked(functions)))
-    listings = _folded(listings)
-    left = {id(item) for item in (*functions, *listings)}
-    rest: list[SassFunction | FunctionUsage] = [item for item in items if id(item) in left]
-    if not logged:
-        return _with_copies(list(alone(rest)), copies), []
+    listings = _folded([item for item in items if isinstance(item, FunctionUsage)])
     issues: list[Issue] = []
     functions_of, listings_of = _by_symbol(functions), _by_symbol(listings)
     archs = {function.arch for function in functions}
     paired: set[int] = set()
     joined: list[Kernel] = []
-    for kernel in logged:
-        mine = _pick(kernel, listings_of.get(kernel.key.symbol, ()))[:1]
+    for kernel in _with_archs(kernels, functions_of):
+        if kernel.final is None and (kernel.key.symbol, kernel.key.arch) in relocatable:
+            kernel = replace(kernel, final=False)  # noqa: PLW2901
+        fitting = _pick(kernel, listings_of.get(kernel.key.symbol, ()))
+        mine = fitting[:1] if len({listing.arch for listing in fitting if listing.arch}) < 2 else []
         candidates = _pick(kernel, functions_of.get(kernel.key.symbol, ()))
-        paired.update(map(id, (*mine, *candidates)))
+        paired.update(map(id, (*(mine or fitting), *candidates)))
         for listing in mine:
             kernel = with_listing(kernel, listing, issues)  # noqa: PLW2901
         disassembled = kernel.key.arch in archs and kernel.key.unit not in unread
         joined.append(_with_one_of(kernel, candidates, issues, disassembled=disassembled))
     codes = {_code(function) for function in functions if id(function) in paired}
-    rest = [item for item in rest if id(item) not in paired]
-    if codes:
-        rest = [item for item in rest if isinstance(item, FunctionUsage) or _code(item) not in codes]
-    if unlogged := [item for item in rest if not is_helper(item.symbol)]:
+    left = {id(item) for item in (*functions, *listings)} - paired
+    left -= {id(each) for each in functions if codes and id(each) in left and _code(each) in codes}
+    rest: list[SassFunction | FunctionUsage] = [item for item in items if id(item) in left]
+    if joined and (unlogged := [item for item in rest if not is_helper(item.symbol)]):
         issues.append(_not_in_log(unlogged))
     return _with_copies([*joined, *alone(rest)], copies), issues
 
@@ -142,15 +140,30 @@ def _code(function: SassFunction) -> Hashable:
     return function.symbol, function.arch, _contents(function)
 
 
-def _marked_relocatable(kernels: Iterable[Kernel], functions: Iterable[SassFunction]) -> list[Kernel]:
-    """Kernels of a log, marked as not final if an object shows that they are relocatable."""
-    objects = {(function.symbol, function.arch) for function in functions if function.final is False}
-    return [
-        replace(kernel, final=False)
-        if kernel.final is None and (kernel.key.symbol, kernel.key.arch) in objects
-        else kernel
-        for kernel in kernels
-    ]
+def _with_archs(kernels: Iterable[Kernel], functions_of: Mapping[str, Sequence[SassFunction]]) -> Iterator[Kernel]:
+    """``kernels`` with the archs of device functions for which the log names none: those in modules without kernels.
+
+    Spills must pair the log's records with the machine code one to one. Records with equal spills must be equal, so
+    that it does not matter which of them is for which arch; then, only their compile times are unknown.
+    """
+    kernels, known = list(kernels), dict[int, Kernel]()
+    groups: dict[KernelKey, list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        if kernel.role == "function" and kernel.key.arch is None and kernel.key.symbol in functions_of:
+            groups[kernel.key].append(kernel)
+    for key, group in groups.items():
+        spills = (
+            (each.arch, each.stats.local.spills("function")) for each in _pick(group[0], functions_of[key.symbol])
+        )
+        coded = sorted({(own.pair, arch) for arch, own in spills if arch and own})
+        group.sort(key=lambda kernel: kernel.usage.spills or ())
+        distinct = {(each.usage, each.advisories, each.confidence) for each in group}
+        own = [pair for pair, _ in coded]
+        if own == [each.usage.spills for each in group] and len(distinct) == len({*own}):
+            for kernel, (_, arch) in zip(group, coded, strict=True):
+                time = kernel.compile_ms if len(distinct) == len(group) else None
+                known[id(kernel)] = replace(kernel, key=replace(key, arch=arch), compile_ms=time)
+    return (known.get(id(kernel), kernel) for kernel in kernels)
 
 
 def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
@@ -240,11 +253,9 @@ def alone(items: Iterable[SassFunction | FunctionUsage]) -> Iterator[Kernel]:
     for item in items:
         caller = item.caller if isinstance(item, SassFunction) else ""
         first = place = item.symbol, item.arch, item.identifier, caller
-        kernel = kernels.get(place)
-        while kernel is not None and kernel.sass is not None and isinstance(item, SassFunction):
+        while (kernel := kernels.get(place)) and kernel.sass is not None and isinstance(item, SassFunction):
             copies[first] += 1  # the same symbol in another cubin
             place = item.symbol, item.arch, f"{item.identifier}#{copies[first]}", caller
-            kernel = kernels.get(place)
         if kernel is None:
             kernel = Kernel(
                 key=KernelKey(symbol=item.symbol, arch=item.arch, unit=place[2]), role="unknown", usage=Usage()

@@ -44,7 +44,8 @@ SPILLED = (access(16, store=True), access(32, store=False))
 def dumped(registers: int | None = None, size: int = 8, **other: Any) -> SassFunction:
     """Function as a disassembly shows it."""
     accesses = other.pop("accesses", SPILLED)
-    local = LocalTraffic(accesses=accesses, evidence=other.pop("evidence", "annotation"), flow="complete")
+    evidence, frame = other.pop("evidence", "annotation"), other.pop("frame", None)
+    local = LocalTraffic(accesses=accesses, evidence=evidence, flow="complete", frame=frame)
     place = other.pop("place", "dump.sass")
     stats = SassStats(
         instructions=size, code_bytes=16 * size, opcodes=(("MOV", size),), local=local, registers=registers,
@@ -183,16 +184,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
     ),
     "what callees spill is not the kernel's": (
         [logged(spills=(0, 4))],
-        [
-            dumped(
-                40,
-                accesses=(
-                    access(16, store=True, kind="unknown"),
-                    access(32, store=False),
-                    replace(access(48, store=True), part=1),
-                ),
-            )
-        ],
+        [dumped(40, accesses=(access(16, store=True, kind="unknown"), SPILLED[1], replace(SPILLED[0], part=1)))],
         [kernel(spills=(0, 4))],
         [],
     ),
@@ -277,12 +269,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged(final=False)],
         [built(41, size=9), built()],
         [kernel(final=False, code=None)],
-        [
-            (
-                "ambiguous-sass",
-                "k: 2 functions have this symbol and arch; none is used: a.o:5, a.o:5",
-            )
-        ],
+        [("ambiguous-sass", "k: 2 functions have this symbol and arch; none is used: a.o:5, a.o:5")],
     ),
     "several of one symbol: that with the log's spills": (
         [logged(spills=(0, 0))],
@@ -295,12 +282,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [logged()],
         [dumped(), dumped(size=9)],
         [kernel(code=None)],
-        [
-            (
-                "ambiguous-sass",
-                "k: 2 functions have this symbol and arch; none is used: dump.sass:5, dump.sass:5",
-            )
-        ],
+        [("ambiguous-sass", "k: 2 functions have this symbol and arch; none is used: dump.sass:5, dump.sass:5")],
     ),
     "copies of a device function in each kernel: the log has one report of all": (
         [logged(role="function")],
@@ -327,12 +309,7 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel()],
         [("shared-mismatch", "k: the log says 128 shared bytes, the binary 256")],
     ),
-    "relocatable code: the object says so": (
-        [logged()],
-        [built(24, final=False)],
-        [kernel(final=False)],
-        [],
-    ),
+    "relocatable code: the object says so": ([logged()], [built(24, final=False)], [kernel(final=False)], []),
     "relocatable code, linked: the binary has the last word, spills stay the compiler's": (
         [logged(24, final=False)],
         [built(254, 40)],
@@ -385,6 +362,29 @@ def test_a_setting_that_the_log_calls_lost_and_the_code_has(kind: Any, number: i
     log = logged(advisories=(Advisory(kind=kind, text="lost", severity="warning"),))
     _, issues = attach_code([log], [replace(code, stats=replace(code.stats, opcodes=((SETS_REGISTERS, number),)))])
     assert [each.code for each in issues] == codes
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "archs"),
+    [
+        ("8 4", "80:4 90:8 90:8", "90 80"),
+        ("4 4", "80:4 90:4", "80 90"),
+        ("4 4 warned", "80:4 90:4", "? ?"),
+        ("4 4 4", "80:4 90:4", "? ? ?"),
+        ("4 8", "80:4 90:4", "? ?"),
+    ],
+)
+def test_archs_of_device_functions_for_which_the_log_names_none(log: str, code: str, archs: str) -> None:
+    kernels = [logged(None, (int(each),) * 2, arch=None, role="function") for each in log.split() if each.isdigit()]
+    if "warned" in log:
+        kernels[0] = replace(kernels[0], advisories=(Advisory(kind="other", text="slow", severity="warning"),))
+    items: list[Any] = [listed(8), listed(9, arch="sm_90")] * ("?" in archs)
+    for arch, size in (each.split(":") for each in code.split()):
+        frame = Traffic(store_bytes=int(size), load_bytes=int(size))
+        items.append(built(int(arch), arch=f"sm_{arch}", role="function", frame=frame))
+    found, _ = attach_code(kernels, items)
+    assert " ".join(str(each.usage.registers or "?") for each in found) == archs
+    assert all(each.key.arch == (f"sm_{each.usage.registers}" if "?" not in archs else None) for each in found)
 
 
 @pytest.mark.parametrize(("callers", "caller"), [(["a"], "a"), (["a", "a"], "a"), (["a", "b"], "")])
