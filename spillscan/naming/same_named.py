@@ -130,8 +130,22 @@ def aligned(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
     alike = all(kernel.sass is None and kernel.usage == usage for kernel in chain(ours, theirs))
     if alike and list(map(_symbol, ours)) == list(map(_symbol, theirs)):  # only their order tells them apart
         return list(zip(ours, theirs, strict=True))
+    if any(kernel.key.arch is None and kernel.role == "function" for kernel in chain(ours, theirs)):
+        return _of_unknown_archs(ours, theirs)
     pairs = same_code(ours, theirs)
     return pairs + by_metrics(without(ours, pairs), without(theirs, pairs))
+
+
+def _of_unknown_archs(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:
+    """Pairs of device functions whose logs do not tell which record is for which arch; none if these could be crossed.
+
+    They cannot if both sides have the same metrics, or if all records of one side are equal.
+    """
+    metrics = _known(ours + theirs)
+    mine, others = (Counter(map(metrics, side)) for side in (ours, theirs))
+    if mine == others:
+        return _equal(ours, theirs, metrics)
+    return list(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) and 1 in (len(mine), len(others)) else []
 
 
 def by_metrics(ours: list[Kernel], theirs: list[Kernel]) -> Pairs:

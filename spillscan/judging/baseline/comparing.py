@@ -118,7 +118,7 @@ def compare(
     traded = {id(each.kernel) for each in worse if each.rule == TRADED.id}
     stated = [each for each in stated if not _is_traded(each, traded, policy)]
     told = {id(each.kernel) for each in undecided} | {id(each.kernel) for each in stated if not each.accepted}
-    untold = (each for each in build.kernels if id(each) not in told and each.role != "function")
+    untold = (each for each in build.kernels if id(each) not in told)
     return BaselineResult(
         findings=_accepted_last((*stated, *policy.accepted(worse))),
         unmatched=(
@@ -128,6 +128,7 @@ def compare(
                 Unmatched(state="unknown", identity=identity, name=name_of(kernels[0]))
                 for identity, kernels in grouped(untold, identity_of).items()
                 if any(id(each) in pairing.new for each in kernels) and (own is None or identity not in own.entries)
+                if not identity.function or identity in baseline.entries
             ),
         ),
         renamed=tuple(match.change for match in matches if match.change.state == "renamed"),
@@ -201,10 +202,8 @@ def _is_recorded(rule: str) -> bool:
 
 def _may_be_worse(undecided: Undecided, before: Kernel | None, policy: Policy) -> bool:
     """Whether the value is recorded, or the user limits it."""
-    rule, terms = recorded_as(undecided.rule.id), policy.terms_of(undecided.kernel)
-    if before is not None and measure(rule, before, terms):
-        return True
-    return any(limit.name in policy.settings_of(undecided.kernel) for limit in undecided.rule.limits)
+    recorded = before and measure(recorded_as(undecided.rule.id), before, policy.terms_of(undecided.kernel))
+    return bool(recorded) or any(limit.name in policy.settings_of(undecided.kernel) for limit in undecided.rule.limits)
 
 
 def _is_traded(finding: Finding, traded: set[int], policy: Policy) -> bool:
@@ -221,9 +220,8 @@ def _lost_findings(matches: Sequence[Match], findings: Sequence[Finding], policy
         for rule in match.copy.rules if match.change.state != "renamed" else ():
             if (id(match.kernel), rule) not in present:
                 terms, known = policy.terms_of(match.kernel), all_rules().get(rule)
-                measured = measure(rule, match.kernel, terms) is not None
                 lost[match.entry.identity, rule] = Unmatched(
-                    state="fixed" if measured else "unreported",
+                    state="unreported" if measure(rule, match.kernel, terms) is None else "fixed",
                     identity=match.entry.identity,
                     name=match.entry.name,
                     rule=rule,
@@ -239,6 +237,7 @@ def _lost_kernels(baseline: Baseline, pairing: Matches, own: Baseline, build: Bu
     unchanged.
     """
     there = {match.entry.identity for match in pairing.matches.values() if match.change.state != "renamed"}
+    there |= {identity_of(kernel) for kernel in pairing.new.values()}
     gone = [entry for entry in pairing.gone if not entry.function and entry.identity in own.entries]
     fewer = Counter(entry.arch for entry in gone)
     fewer.subtract(kernel.key.arch for kernel in pairing.new.values() if kernel.role != "function")

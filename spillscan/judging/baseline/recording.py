@@ -68,8 +68,6 @@ def record(
 
 _Values = dict[str, dict[str, int]]
 """Measured values of findings by rule."""
-_Copies = list[tuple[file.Copy, Kernel]]
-"""Records with their kernels."""
 
 
 def _values(findings: Iterable[Finding], policy: Policy) -> tuple[Mapping[int, _Values], tuple[Finding, ...]]:
@@ -96,13 +94,11 @@ def _copy(kernel: Kernel, rules: _Values, known: file.Entry | None, number: int,
     return file.Copy(**metrics, rules=rules)
 
 
-def _different(copies: _Copies, place: Callable[[Kernel], str]) -> tuple[file.Copy, ...]:
-    """``copies`` with their places, in an order that does not depend on theirs; a single one if all are equal."""
-    first, _ = copies[0]
-    if all(copy == first for copy, _ in copies):
-        return (first,)
+def _different(copies: list[tuple[file.Copy, Kernel]], place: Callable[[Kernel], str]) -> tuple[file.Copy, ...]:
+    """Records of ``copies`` with their places, in an order that does not depend on theirs; one if all are equal."""
     named = (replace(copy, unit=place(kernel), file=source_file(kernel.key.symbol)) for copy, kernel in copies)
-    return tuple(sorted(named, key=file.encoded))
+    alike = all(copy == copies[0][0] for copy, _ in copies)
+    return (copies[0][0],) if alike else tuple(sorted(named, key=file.encoded))
 
 
 def _unreported(copy: file.Copy, kernel: Kernel, policy: Policy) -> list[str]:
@@ -122,10 +118,9 @@ def _entry(
 ) -> file.Entry:
     launches = {policy.launch_of(kernel) for kernel in kernels}
     launch = launches.pop() if len(launches) == 1 else None
-    name = name_of(kernels[0])
     return file.Entry(
         **identity._asdict(),
-        name=name if name.strip() else identity.symbol[:LONGEST_NAME],
+        name=name_of(kernels[0]).strip() or identity.symbol[:LONGEST_NAME],
         unit=units.pop() if len(units) == 1 else "",
         launch=file.Launched(launch.threads_per_block, launch.dynamic_shared_bytes) if launch else None,
         copies=copies,
@@ -136,20 +131,21 @@ def prune(
     build: Build, findings: Iterable[Finding], old: file.Baseline, policy: Policy, archs: Sequence[str] = ()
 ) -> file.Baseline:
     """``old`` without obsolete records; nothing is added or raised.
+
     Removed are kernels that ``build`` does not have (only of ``archs``, if any), values of fixed findings, and the
     excess of values that got better.
     """
     (rules, _), place = _values(findings, policy), places(build.kernels)
-    copies: dict[file.Identity, _Copies] = defaultdict(list)
+    copies: dict[file.Identity, list[tuple[file.Copy, Kernel]]] = defaultdict(list)
     for match in Matches(old, build, policy).matches.values():
         if match.change.state != "renamed":
             lowered = _lowered(match.copy, match.kernel, rules[id(match.kernel)], policy)
             copies[match.entry.identity].append((lowered, match.kernel))
-    entries = {}
+    entries, present = {}, {file.identity_of(kernel) for kernel in build.kernels}
     for identity, entry in old.entries.items():
         if identity in copies:
             entries[identity] = replace(entry, copies=_different(copies[identity], place))
-        elif archs and entry.arch not in archs:
+        elif identity in present or (archs and entry.arch not in archs):
             entries[identity] = entry
     return replace(old, entries=entries)
 

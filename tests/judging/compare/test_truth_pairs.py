@@ -5,6 +5,7 @@ first. Typed by hand.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from spillscan.model import Kernel, KernelKey, Usage
 from spillscan.naming.pairs import pair
@@ -20,6 +21,10 @@ TABLE = [
     ("equal ones of which one is new: the first two are paired", "a:32 b:32", "x:32 y:32 z:32", "a=x b=y =z"),
     ("the nearest registers", "a:32 b:200", "x:208 y:40", "a=y b=x"),
     ("what is not known contradicts nothing", "a:32 b:40", "x:40 y:", "a=y b=x"),
+    ("functions of unknown archs, equal", "a:32 b:40", "x:40 y:32", "a=y b=x"),
+    ("functions of unknown archs, one side alike", "a:32 b:32", "x:40 y:48", "a=x b=y"),
+    ("functions of unknown archs that could be crossed", "a:32 b:40", "x:32 y:48", "=x =y a= b="),
+    ("functions of unknown archs, one more: which is new?", "a:32", "x:32 y:48", "=x =y a="),
     (
         "very many equals: the first with the first",
         " ".join(f"a{n}:32" for n in MANY),
@@ -37,6 +42,9 @@ def kernel(unit: str, registers: str) -> Kernel:
 @pytest.mark.parametrize(("why", "before", "after", "pairs"), TABLE, ids=[row[0] for row in TABLE])
 def test_pairs(why: str, before: str, after: str, pairs: str) -> None:
     base, head = ([kernel(*each.split(":")) for each in side.split()] for side in (before, after))
+    if "unknown archs" in why:
+        base = [replace(each, role="function", key=replace(each.key, arch=None)) for each in base]
+        head = [replace(each, role="function") for each in head]
     found = [(each.before, each.after) for each in pair(base, head)]
     units = ("=".join(side.key.unit if side else "" for side in sides) for sides in found)
     assert sorted(units) == sorted(pairs.split()), why
