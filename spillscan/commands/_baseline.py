@@ -264,12 +264,13 @@ def read(path: str, arguments: str = "BUILD") -> Baseline:
 
 
 def only(baseline: Baseline, archs: Sequence[str]) -> Baseline:
-    """``baseline`` limited to ``archs``; unchanged if there are none."""
+    """``baseline`` limited to ``archs`` and unknown ones; unchanged if there are none."""
     if not archs:
         return baseline
     from msgspec.structs import replace
 
-    return replace(baseline, entries={key: entry for key, entry in baseline.entries.items() if key.arch in archs})
+    kept = (None, *archs)
+    return replace(baseline, entries={key: entry for key, entry in baseline.entries.items() if key.arch in kept})
 
 
 def _named(kernels: Sequence[Unmatched]) -> str:

@@ -139,7 +139,7 @@ def add_arch(parser: Parser) -> None:
 
 def add_selection(parser: Parser) -> None:
     """Add --arch and --kernel."""
-    add_arch(parser)
+    words(parser, "--arch", "ARCH", "only this arch, such as sm_90a, and functions of unknown arch")
     about = "only kernels whose symbol, full name or short name matches GLOB; a name copied from a table also works"
     words(parser, "--kernel", "GLOB", about)
 

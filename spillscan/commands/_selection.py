@@ -88,7 +88,7 @@ class Selection(NamedTuple):
         kernels = tuple(
             kernel
             for kernel in build.kernels
-            if (not self.archs or kernel.key.arch in self.archs)
+            if (not self.archs or kernel.key.arch in (None, *self.archs))
             and (not self.patterns or any(matches(kernel, pattern) for pattern in self.patterns))
         )
         return replace(build, kernels=kernels)

@@ -100,6 +100,12 @@ def test_selection() -> None:
     assert only
     assert {kernel["arch"] for kernel in only} == {"sm_90a"}
     assert all(kernel["short_name"].startswith("spill_f") for kernel in only)
+    stack = b"    8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+    log = (
+        SPILLS.read_bytes() + b"ptxas info    : 0 bytes gmem\nptxas info    : Function properties for _Z1gPf\n" + stack
+    )
+    checked = run("check", "-", "--arch", "sm_90a", "--kernel", "_Z1gPf", stdin=log)
+    assert (checked.returncode, b"g (arch unknown) spills" in checked.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("also", ["", "live", "code", "live,code"])
