@@ -37,8 +37,8 @@ class MergeBase:
         base = self._git("merge-base", "HEAD", revision)
         if base is None:
             shallow = self._git("rev-parse", "--is-shallow-repository") == b"true\n"
-            hint = f"this clone is shallow: {_DEEPER}" if shallow else "they share no history: use --baseline instead"
-            raise UsageError(f"{OPTION}: HEAD and {revision!r} have no merge base", hint)
+            why, hint = (" in this shallow clone", _DEEPER) if shallow else ("", "use --baseline instead")
+            raise UsageError(f"{OPTION}: HEAD and {revision!r} have no common commit{why}", hint)
         self.commit = base.decode().split()[0]
 
     def label(self, path: str) -> str:

@@ -76,8 +76,8 @@ def write(arguments: argparse.Namespace) -> int:
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Drop fixed findings and removed kernels from the baseline, and update the entries of improved kernels. Nothing is
-    added or raised. Pass the whole build: anything missing from it is dropped."""
+    """Drop fixed findings and removed kernels from the baseline, and update the entries of improved kernels. No
+    entry is added, and no recorded value is raised. Pass the whole build: anything missing from it is dropped."""
     policy, path = _policy_and_path(arguments)
     old = _baseline.read(path)
     read = _inputs.scan(_inputs.inputs_or_stdin(arguments.inputs))

@@ -1,4 +1,4 @@
-"""Print resident blocks per SM, the blocks per SM that each resource allows, and what would gain or lose a block.
+"""Print resident blocks per SM, the blocks per SM that each resource allows, and changes that add or cost a block.
 
 Pass a device such as H100 with --threads and --registers, or a build to list its kernels.
 """

@@ -92,7 +92,7 @@ def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
 def _of_words(words: Sequence[str]) -> Unit:
     """Unit of a command, whose words are kept unchanged, including response files."""
     if not (own := _nvcc(words)):
-        raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "pass a command: 'nvcc … -c x.cu'")
+        raise UsageError(f"{shlex.join(words)[:200]!r} does not call nvcc", "pass an nvcc command: 'nvcc … -c x.cu'")
     made = parse(own)
     return Unit(made.source if made and made.source else own[-1], own)
 

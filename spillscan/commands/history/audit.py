@@ -1,7 +1,7 @@
 """Add a build to a dataset.
 
 An interrupted audit continues if the same command is run again: only new, changed and failed files are read. Files
-without build output are skipped, and failed files are listed.
+without build output are skipped, and files that cannot be read are listed.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Elf:
         rows = window.copy(table, count * form.size, "ELF section headers")
         self.sections = [*starmap(Section, form.iter_unpack(rows))]
         if names >= count:
-            raise DamageError(f"section names are in section {names}; the last section is {count - 1}", window.start)
+            raise DamageError(f"section names in section {names}, but the last one is {count - 1}", window.start)
         self._pool = self.contents(names)
 
     def contents(self, index: int) -> Window:

@@ -149,6 +149,6 @@ def test_places_without_a_merge_base(repository: Path, tmp_path: Path) -> None:
     commit(repository)
     git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", repository.as_uri(), str(clone))
     status, output = spillscan(clone, "check", HEAD, "--baseline", NAME, "--baseline-from", "origin/main")
-    assert (status, "this clone is shallow: fetch the whole history" in output) == (2, True)
+    assert (status, "no common commit in this shallow clone; fetch the whole history" in output) == (2, True)
     done = run(*call, cwd=repository, env=ENVIRONMENT | {"PATH": str(tmp_path)})
     assert done.stderr == b"spillscan: --baseline-from: cannot run git: No such file or directory\n"
