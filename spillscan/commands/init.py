@@ -1,6 +1,6 @@
 """Write a policy, a baseline of today's kernels, and a CI job that repeats the build recorded by `spillscan run`.
 
-Existing files are not replaced. --try runs the job's build and check commands in a clean clone of the last commit.
+Existing files are kept or extended. --try runs the job's build and check commands in a clean clone of the last commit.
 """
 
 from __future__ import annotations

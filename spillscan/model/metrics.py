@@ -194,7 +194,7 @@ def _local(kind: AccessClass, prefix: str, label: str, what: str) -> Iterator[Me
         if kind != "spill":
             text = f"{label} {way}s", f"bytes {done} per thread {moved}, each instruction counted once"
             yield _code(f"{prefix}_{way}_bytes", 72, _traffic(kind, f"{way}_bytes"), text=text)
-        text, rank = (f"{label} {way} instr.", f"{way} instructions {moved}"), 71 if kind == "spill" else 73
+        text, rank = (f"{label} {way} instr.", f"instructions that {way} {moved}"), 71 if kind == "spill" else 73
         yield _code(f"{prefix}_{way}s", rank, _traffic(kind, f"{way}s"), text=text)
 
 
