@@ -216,13 +216,16 @@ def _stored(sizes: Sizes, copy: Copy) -> int:
 
 
 def archs(files: Iterable[SizedFile]) -> dict[str, Archs]:
-    """Architectures that each file or archive member has code for; empty for an input without any."""
+    """Architectures that each file or archive member has functions or PTX for; empty for an input without any.
+
+    A cubin may have no function: nvcc adds one for its default arch to a library that it links without ``-arch``.
+    """
     by_file: dict[str, Archs] = {}
     for each in files:
         here: defaultdict[str, Archs] = defaultdict(Archs)
         for key in sorted(each.sizes.sums):
             name = f"{each.name} > {key.member}" if key.member else each.name
-            if key.form == "SASS":
+            if key.kind == "code":
                 here[name].machine.add(key.arch)
             elif key.form == "PTX":
                 here[name].portable.add(key.arch)

@@ -47,6 +47,8 @@ def test_each_member_counts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     found = capsys.readouterr().err
     assert "b.cubin: no code for sm_80" in found
     assert "more like it" not in found
+    path.write_bytes(stored("sass-sm_75-13.5.cubin").replace(b".text.", b".none."))
+    assert cli.main(["size", str(path), "--set", "require_archs=sm_75"]) == 2  # no function
 
 
 def test_versions_of_ptx_in_binaries_are_those_of_their_text(tmp_path: Path) -> None:
