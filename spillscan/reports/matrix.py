@@ -25,21 +25,23 @@ def lines(matrix: Matrix, names: Names, style: Style) -> Iterator[str]:
         above = (f"in each cell: {' → '.join(matrix.builds)}", *_only_some(matrix))
         yield from (paint(line, "", style) for line in above)
         yield ""
+    shown: list[KernelRow] = []
     for metric in matrix.metrics:
-        ranked = matrix.ranked(metric)
-        differing = [row for row in ranked if _differs(matrix, row, metric)]
+        ranked = [(row, _cells(matrix, row, metric)) for row in matrix.ranked(metric)]
+        differing = [(row, cells) for row, cells in ranked if _differs(matrix, row, cells)]
         wanted = ranked if style.rows is None else differing
+        shown += (row for row, _ in wanted[: style.rows])
         known, equal = find_metric(metric), count(len(ranked) - len(differing), "kernel")
         yield from of_rows(
             ("kernel", *heads),
-            [(words.named(row.kernel, names), *_cells(matrix, row, metric)) for row in wanted],
+            [(words.named(row.kernel, names), *cells) for row, cells in wanted],
             ("kernel",),
             title=f"{known.label} ({known.unit})" if known.unit else known.label,
             empty=f"no difference in {equal}",
             notes=[f"{equal} without a difference"] if wanted and len(wanted) < len(ranked) else [],
         ).text(style, style.rows)
         yield ""
-    if any(None in row.cells for row in matrix.rows):
+    if any(None in row.cells for row in shown):
         yield paint(f"{ABSENT} no such kernel in that build", DIM, style)
 
 
@@ -62,10 +64,12 @@ def _only_some(matrix: Matrix) -> Iterator[str]:
             yield f"{arch or 'arch?'}: {' → '.join(there)} only"
 
 
-def _differs(matrix: Matrix, row: KernelRow, metric: str) -> bool:
-    """Whether two cells of the row have different values; unknown differs from known."""
-    values = {value for value, cell in zip(matrix.values(row, metric), row.cells, strict=True) if cell is not None}
-    return len(values) > 1
+def _differs(matrix: Matrix, row: KernelRow, cells: Sequence[str]) -> bool:
+    """Whether a build lacks the kernel, for one of its archs or for all, or two ``cells`` differ; unknown differs from
+    known."""
+    here = {cell for cell in cells if cell != ABSENT}
+    builds = {column.build for column, kernel in zip(matrix.columns, row.cells, strict=True) if kernel is not None}
+    return len(here) > 1 or "→" in "".join(here) or len(builds) < len(matrix.builds)
 
 
 def _cells(matrix: Matrix, row: KernelRow, metric: str) -> list[str]:

@@ -120,8 +120,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def names(self) -> Names:
         """Names of kernels in this report, by the instances in all of its builds."""
-        builds = self.read or (self.build, *([self.base] if self.base is not None else []))
-        return names_of(builds)
+        return names_of(self.read or (self.build, *([self.base] if self.base is not None else [])))
 
     def extended(self, tree: Tree | None = None, **details: Any) -> Report:
         """The report with another tree or more details; keeps cached values, which depend on neither."""

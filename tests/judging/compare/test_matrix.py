@@ -87,9 +87,11 @@ def test_ranks_and_values() -> None:
         ((11, 20), 25, {"1 kernel without a difference"}),
         ((10, 20), 25, {"no difference in 2 kernels"}),
         ((11, 20), None, set()),
+        ((10,), 25, {"1 kernel without a difference"}),
+        ((10, 20, 30), 25, {"2 kernels without a difference"}),
     ],
 )
-def test_omitted_equal_kernels_are_counted(after: tuple[int, int], rows: int | None, notes: set[str]) -> None:
-    builds = [build(of("a", 10), of("b", 20)), build(of("a", after[0]), of("b", after[1]))]
+def test_omitted_equal_kernels_are_counted(after: tuple[int, ...], rows: int | None, notes: set[str]) -> None:
+    builds = [build(of("a", 10), of("b", 20)), build(*map(of, "abc", after))]
     said = lines(matrix(builds, ["v", "w"], ["registers"]), names_of(builds), Style(rows=rows))
     assert {each.strip() for each in said if "difference" in each} == notes
