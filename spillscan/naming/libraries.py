@@ -1,10 +1,11 @@
-"""Match the shared libraries of two builds, so that kernels are compared within their library first.
+"""Match the shared libraries of two builds, so that kernels are compared within their library first; and the files of
+two versions of a package, so that their sizes are.
 
 Packages ship the same code in several libraries (``lib_cuda120.so``, ``lib_cuda129.so``), and each release ships other
 libraries. A library is matched by its path below the inputs' common folder, by its file name, by its toolkit and archs,
 and by its name without versions, in this order; each only if it matches exactly one library on either side. A library
 without a counterpart was added or removed as a whole. Objects and cubins are not libraries here, since their names say
-little.
+little: as files, they are matched only by path and file name.
 """
 
 from __future__ import annotations
@@ -13,22 +14,33 @@ import os.path
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 from spillscan.model import Kernel
 
-_SHARED = re.compile(r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*(?=:|\Z)")
+_LIBRARY = r"[^:]*\.(?:so|dll|pyd|dylib)(?:\.\d+)*"
+_SHARED = re.compile(rf"{_LIBRARY}(?=:|\Z)")
 _VERSION = re.compile(r"[.-][0-9a-f]{8}(?=\.)|[\d._-]+")
 """Versions, and the digest that auditwheel adds to the name of a library that it copies into a wheel."""
+_RELEASE = re.compile(r"-[^-+]+(\+[^-]*)?(?:-\d[^-]*)?(?=(?:-[^-]+){3}\.whl(?: > |\Z))")
+"""Version of a wheel with its local part (the group) and build number
+(https://packaging.python.org/en/latest/specifications/binary-distribution-format/)."""
+_VERSIONED = re.compile(rf"{_LIBRARY}|.*\.(?:whl|zip|conda|tgz|tar(?:\.\w+)?)")
+"""Files whose names may contain a version: shared libraries and packages."""
 
+_T = TypeVar("_T")
 Group = tuple[list[Kernel], list[Kernel]]
 """Kernels of the base and of the head to compare with each other."""
 
 
 def below_root(kernels: Iterable[Kernel]) -> Callable[[str], str]:
     """Function that makes an input's path relative to the common folder of all inputs of ``kernels``."""
-    inputs = {kernel.origins[0].input for kernel in kernels if kernel.origins}
+    return _below(kernel.origins[0].input for kernel in kernels if kernel.origins)
+
+
+def _below(inputs: Iterable[str]) -> Callable[[str], str]:
     folders = {os.path.dirname(path) for path in inputs}
     mixed = len({path.startswith("/") for path in folders}) > 1
     root = "" if mixed or not folders else os.path.commonpath(folders)
@@ -82,14 +94,44 @@ def by_library(base: Sequence[Kernel], head: Sequence[Kernel]) -> list[Group]:
     One side is empty if the library has no counterpart. Kernels in no library form one group.
     """
     sides = [_libraries(base), _libraries(head)]
-    names = [[name for name in side if name] for side in sides]
-    if not names[0] or not names[1]:
+    loose = [side.pop("", []) for side in sides]
+    if not sides[0] or not sides[1]:
         return [(list(base), list(head))]
-    pairs = _matched(sides[0], sides[1])
-    groups = [(sides[0].get("", []), sides[1].get("", []))]
-    groups += [(kernels, sides[1][pairs[name]] if name in pairs else []) for name, kernels in sides[0].items() if name]
-    groups += [([], kernels) for name, kernels in sides[1].items() if name and name not in pairs.values()]
+    pairs = _alone(*sides) or _matched(sides[0], sides[1], (_path, _file, _made, _unversioned))
+    groups = [(loose[0], loose[1])]
+    groups += [(kernels, sides[1][pairs[name]] if name in pairs else []) for name, kernels in sides[0].items()]
+    groups += [([], kernels) for name, kernels in sides[1].items() if name not in pairs.values()]
     return groups
+
+
+def counterparts(
+    base: Mapping[str, Iterable[str]], head: Mapping[str, Iterable[str]]
+) -> Callable[[str, str, str], tuple[str, str, str]]:
+    """Function that replaces the names of an input, its archive member and a unit in it by those of their counterparts.
+
+    ``base`` and ``head``: archive members by input. Without a counterpart, or in ``head``, a name stays as it is.
+    """
+    sides = [{name: below(name) for name in side} for side in (base, head) for below in [_below(side)]]
+    files = _alone(*sides) or _matched(sides[0], sides[1], _OF_FILES)
+    members = {
+        ours: _matched({name: name for name in base[ours]}, {name: name for name in head[theirs]}, _OF_FILES)
+        for ours, theirs in files.items()
+    }
+
+    def renamed(file: str, member: str, unit: str) -> tuple[str, str, str]:
+        inner = members.get(file, {}).get(member, member)
+        own = member.rpartition(" > ")[2]
+        if own and unit.startswith(own):
+            unit = inner.rpartition(" > ")[2] + unit.removeprefix(own)
+        return files.get(file, file), inner, unit
+
+    return renamed
+
+
+def _alone(base: Iterable[str], head: Iterable[str]) -> dict[str, str]:
+    """The only names of both sides, which need nothing in common; empty if a side has several."""
+    ours, theirs = [*base], [*head]
+    return {ours[0]: theirs[0]} if len(ours) == len(theirs) == 1 else {}
 
 
 def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
@@ -100,26 +142,23 @@ def _libraries(kernels: Sequence[Kernel]) -> dict[str, list[Kernel]]:
     return dict(members)
 
 
-def _matched(base: dict[str, list[Kernel]], head: dict[str, list[Kernel]]) -> dict[str, str]:
-    """Matched libraries: name in the head by name in the base."""
-    left, right = ([name for name in side if name] for side in (base, head))
-    if len(left) == len(right) == 1:
-        return {left[0]: right[0]}
-    matches: dict[str, str] = {}
+_Key = Callable[[str, _T], Hashable]
+"""What a name, with what it stands for, must have in common with its counterpart."""
 
-    def join(ours: Iterable[str], theirs: Iterable[str], key: Callable[[str, list[Kernel]], Hashable]) -> None:
+
+def _matched(base: Mapping[str, _T], head: Mapping[str, _T], keys: Iterable[_Key[_T]]) -> dict[str, str]:
+    """Matched names: name in the head by name in the base."""
+    matches: dict[str, str] = {}
+    for key in keys:
         sides: list[dict[Hashable, list[str]]] = [defaultdict(list), defaultdict(list)]
-        for at, (names, members) in enumerate(((ours, base), (theirs, head))):
-            for name in names:
-                if name not in (matches.values() if at else matches):
-                    sides[at][key(name, members[name])].append(name)
+        for side, members, known in zip(sides, (base, head), ({*matches}, {*matches.values()}), strict=True):
+            for name in members:
+                if name not in known:
+                    side[key(name, members[name])].append(name)
         for same, mine in sides[0].items():
             others = sides[1].get(same, [])
             if len(mine) == len(others) == 1:
                 matches[mine[0]] = others[0]
-
-    for key in (_path, _file, _made, _unversioned):
-        join(left, right, key)
     return matches
 
 
@@ -138,3 +177,15 @@ def _made(name: str, kernels: list[Kernel]) -> Hashable:
 
 def _unversioned(name: str, kernels: list[Kernel]) -> Hashable:
     return _VERSION.sub("", posixpath.basename(name.rstrip("/")))
+
+
+_OF_FILES: tuple[_Key[str], ...] = (
+    lambda name, path: name,
+    lambda name, path: path,
+    lambda name, path: posixpath.basename(path),
+    lambda name, path: _RELEASE.sub(r"\1", path),
+    lambda name, path: _RELEASE.sub("", path),
+    lambda name, path: (posixpath.dirname(path), _unversioned(path, [])) if _VERSIONED.fullmatch(path) else path,
+    lambda name, path: _unversioned(path, []) if _VERSIONED.fullmatch(path) else path,
+)
+"""Keys of files, each with its path below the common folder; the first comes first, so that no name is given twice."""

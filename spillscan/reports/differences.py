@@ -20,7 +20,7 @@ from spillscan.occupancy.summary import WORTH_SHOWING_BYTES
 from spillscan.output.markdown import code
 from spillscan.output.nouns import count, size
 from spillscan.output.safe import printable
-from spillscan.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, Style, wrapped
+from spillscan.output.terminal import BOLD, GREEN, RED, YELLOW, Style, wrapped
 from spillscan.reports import code_changes, listing, pairings, words
 from spillscan.reports.groups import INSTANCES, archs_cell, shared_label
 from spillscan.reports.report import Report
@@ -34,7 +34,6 @@ _SUMMED = ("spill_store_bytes", "spill_load_bytes", "stack_bytes", "shared_bytes
 _COUNTED = ("registers", "resident_blocks")
 """Metrics without a meaningful sum."""
 _FOOTPRINT = "footprint_bytes"
-_COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
 _METRICS_TEXT = re.compile(r"^[a-z ]+:?(?: ?[a-z ]*[\d,]+ → [\d,]+(?: B)? \(\+[\d,]+\)[,;]?)+ ?")
 """Start of a finding's message that repeats a row of the table."""
 
@@ -250,7 +249,7 @@ def _finding_lines(entry: Entry, report: Report) -> Iterator[Line]:
         places = list(dict.fromkeys(words.place_text(finding, report) for finding in several))
         more = f" (+{len(places) - 1})" if len(places) > 1 else ""
         text = _METRICS_TEXT.sub("", words.message_of(first))
-        yield Line(f"  {severity} [{rule}{state}] {places[0]}{more}{': ' if text else ''}{text}", _COLORS[severity])
+        yield Line(f"  {severity} [{rule}{state}] {places[0]}{more}{': ' * bool(text)}{text}", listing.COLORS[severity])
 
 
 def delta_text(delta: Delta) -> str:

@@ -25,6 +25,8 @@ from spillscan.reports.words import (
     step_facts,
 )
 
+COLORS = {"error": RED, "warning": YELLOW, "note": DIM}
+
 
 def finding_lines(findings: Sequence[Finding], report: Report, style: Style) -> Iterator[str]:
     """``src/gemm.cu:50: error: gemm<8> (sm_80) spills … [spill]``, with an aligned block below it.
@@ -64,9 +66,8 @@ def _finding_line(group: Sequence[Finding], report: Report, style: Style) -> str
     more = f" (+{len(group) - 1:,} of {family})" if len(group) > 1 else ""
     arch = printable(kernel.key.arch or "arch unknown", LONGEST_ARCH)
     unit = copy_of(kernel, report.names, report.copies.get(id(kernel), ""))
-    color = {"error": RED, "warning": YELLOW, "note": DIM}[finding.severity]
     return (
-        f"{place}{': ' if place else ''}{paint(finding.severity, color, style)}: "
+        f"{place}{': ' if place else ''}{paint(finding.severity, COLORS[finding.severity], style)}: "
         f"{report.names.of(kernel.named_by)} ({arch}{', ' if unit else ''}{unit}) {message_of(finding)}"
         f" [{finding.rule}{state}]{more}{PLACED_BY_NAME if source and source.by_name else ''}"
     )

@@ -22,9 +22,8 @@ def lines(matrix: Matrix, names: Names, style: Style) -> Iterator[str]:
     """
     heads = [arch or "arch?" for arch, _ in groupby(column.arch for column in matrix.columns)]
     if len(matrix.builds) > 1:
-        above = (f"in each cell: {' → '.join(matrix.builds)}", *_only_some(matrix))
+        above = (f"in each cell: {' → '.join(matrix.builds)}", *_only_some(matrix), "")
         yield from (paint(line, "", style) for line in above)
-        yield ""
     shown: list[KernelRow] = []
     for metric in matrix.metrics:
         ranked = [(row, _cells(matrix, row, metric)) for row in matrix.ranked(metric)]

@@ -13,8 +13,9 @@ from msgspec import Struct, to_builtins
 from spillscan.builds.coverage import Archs
 from spillscan.model.symbols import demangle, namespace, natural
 from spillscan.naming import Names
+from spillscan.naming.libraries import counterparts
 from spillscan.output.nouns import size
-from spillscan.output.terminal import Row, Style, table
+from spillscan.output.terminal import Style, table
 from spillscan.reading.binary.size_accounting import Copy, Key, Sizes
 from spillscan.reports.page.document import STATIC, document, head
 
@@ -61,15 +62,17 @@ class SizeGroup(Struct, frozen=True, omit_defaults=True):
 
 
 def tree(files: Sequence[SizedFile], levels: Sequence[str], base: Sequence[SizedFile] = ()) -> SizeGroup:
-    """All bytes in nested groups, with those of older inputs if there are any."""
+    """All bytes in nested groups, with those of older inputs, which have the names of their counterparts."""
     names = Names(dict.fromkeys(key.symbol for each in (*files, *base) for key in each.sizes.sums if key.symbol))
-    labels = _labels(names)
-    wanted = [labels[level] for level in levels]
+    wanted = [_labels(names)[level] for level in levels]
+    inside = ({each.name: {key.member for key in each.sizes.sums} for each in inputs} for inputs in (base, files))
+    renamed = counterparts(*inside)
     sums: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for at, inputs in ((0, files), (2, base)):
         for each in inputs:
             for key, measure in each.sizes.sums.items():
-                part = sums[tuple(label(each.name, key) for label in wanted)]
+                name, member, unit = renamed(each.name, key.member, key.unit)
+                part = sums[tuple(label(name, key._replace(member=member, unit=unit)) for label in wanted)]
                 part[at] += measure.stored
                 part[at + 1] += measure.plain
     return _group("total", list(sums.items()), 0, compared=bool(base))
@@ -120,8 +123,7 @@ def lines(whole: SizeGroup, most: int | None, style: Style) -> Iterator[str]:
     """Table of the sums with their changes or shares; ``most``: subgroups shown of each group."""
     compared = whole.base_bytes is not None
     heads = ("part", "stored", "change", "unpacked", "change") if compared else ("part", "stored", "", "unpacked")
-    rows: list[Row] = [(cells, "") for cells in _rows(whole, whole, 0, most)]
-    yield from table(heads, rows, style, ("part",))
+    yield from table(heads, [(cells, "") for cells in _rows(whole, whole, 0, most)], style, ("part",))
 
 
 def _rows(group: SizeGroup, whole: SizeGroup, depth: int, most: int | None) -> Iterator[list[str]]:

@@ -73,9 +73,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield "\n".join(parts) + f"\n\n{MARK}\n"
 
 
-def _head(mark: str, verdict: str, facts: Iterable[str]) -> Iterator[str]:
+def _head(report: Report, verdict: str, facts: Iterable[str]) -> Iterator[str]:
     """The verdict as a heading, and one line of facts."""
-    yield f"### {f'{mark} ' * bool(mark)}spillscan: {verdict}"
+    yield f"### {_mark(report)}spillscan: {verdict}{', incomplete input' * bool(report.gaps)}"
     yield ""
     yield " · ".join(filter(None, facts))
 
@@ -95,7 +95,7 @@ def _build_facts(report: Report) -> Iterator[str]:
 def _scan(report: Report) -> Iterator[str]:
     kernels = [kernel for kernel in report.build.kernels if kernel.role != "function"]
     spilling = sum(bool(sum(kernel.spills or ())) for kernel in kernels)
-    yield from _head("", f"{spilling:,} of {count(len(kernels), 'kernel')} spilling", _build_facts(report))
+    yield from _head(report, f"{spilling:,} of {count(len(kernels), 'kernel')} spilling", _build_facts(report))
     listing = kernel_table(report, SHOWN + _FOLDED)
     listing = replace(listing, columns=[each for each in listing.columns if each.head not in _HIDDEN])
     if listing.rows:
@@ -113,7 +113,7 @@ def _check(report: Report) -> Iterator[str]:
     findings = report.open_findings
     kernels = _kernels(findings)
     verdict = f"{count(len(findings), 'finding')}{f' in {kernels}' if findings else ''}"
-    yield from _head(_mark(report), _with_gaps(report, verdict), _build_facts(report))
+    yield from _head(report, verdict, _build_facts(report))
     yield from _check_result(report)
     notes = [f"- {words(printable(each.message))}" for each in report.of_baseline[:SHOWN]]
     yield from ("", *notes) if notes else ()
@@ -127,7 +127,7 @@ def _diff(report: Report) -> Iterator[str]:
     base, head = (code(inputs_of(each), LONGEST_NAME) for each in (report.base or Build(), report.build))
     also = [words(each) for each in (*pairings.toolkits(report), *pairings.other_code(report), *pairings.archs(report))]
     facts = [_deltas(report), f"base {base} → head {head}", *_build_facts(report), *also]
-    yield from _head(_mark(report), _with_gaps(report, verdict), facts)
+    yield from _head(report, verdict, facts)
     yield from _check_result(report)
     changed = change_table(report, _CHANGES)
     if changed.rows:
@@ -143,13 +143,10 @@ def _diff(report: Report) -> Iterator[str]:
 
 
 def _mark(report: Report) -> str:
-    """Emoji for the result of the gate: failed, warnings, or passed."""
+    """Emoji for the result of the gate: failed, warnings, or passed; empty without a gate."""
     fails = report.gaps or any(at_least(each.severity, report.fail_on) for each in report.open_findings)
-    return "❌" if fails else "⚠️" if _severe(report.open_findings) else "✅"
-
-
-def _with_gaps(report: Report, verdict: str) -> str:
-    return f"{verdict}, incomplete input" if report.gaps else verdict
+    mark = "❌" if fails else "⚠️" if _severe(report.open_findings) else "✅"
+    return "" if report.kind == "scan" else f"{mark} "
 
 
 def _kernels(findings: Sequence[Finding]) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from spillscan.judging.compare.missing_kernels import missing_kernels
 from spillscan.judging.compare.pairing import comparison
 from spillscan.model import Build, Kernel, Origin
-from spillscan.naming.libraries import by_library, copies, library_of, whole
+from spillscan.naming.libraries import by_library, copies, counterparts, library_of, whole
 from spillscan.naming.pairs import paired
 from spillscan.reading.binary.images import Place
 from tests.reporting import kernel
@@ -69,6 +69,32 @@ TABLE = [
 @pytest.mark.parametrize(("why", "base", "head", "expected"), TABLE, ids=[row[0] for row in TABLE])
 def test_libraries(why: str, base: list[str], head: list[str], expected: set[tuple[str, str]]) -> None:
     assert libraries(base, head) == expected, why
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        ["v1/a.whl:x/b.so=v2/c.whl:x/b.so", "v1/a.whl:=v2/c.whl:", "v1/a.whl:gemm_80.o=v2/c.whl:gemm_80.o"],
+        ["a.so:=b/c.so:"],
+        ["x.so:=x.so:", "y/x.so:=y/x.so:"],
+        ["r/app-1.0-cp31{0}-cp31{0}-x.whl:=d/app-1.1-2-cp31{0}-cp31{0}-x.whl:", "r/z.so:=d/z.so:"],
+        ["app-1.0+cu12{0}-py3-none-x.whl:=app-1.1+cu12{0}-py3-none-x.whl:"],
+        ["app-1.0+g{0}-cp31{0}-none-x.whl:=app-1.1+h{0}-cp31{0}-none-x.whl:"],
+        ["a.whl:lib{0}/nv-0123abcd.so.1=b.whl:lib{0}/nv-89ef0123.so.2"],
+        ["a.zip:app-1.0-py3-none-x.whl > {0}/b.so=a.zip:app-1.1-py3-none-x.whl > {0}/b.so"],
+        ["gemm_80.o:=gemm_80.o:", "gemm_90.o:=", "=gemm_100.o:"],
+    ],
+)
+def test_files_of_two_versions(pairs: list[str]) -> None:
+    every = [pair.format(at).split("=") for pair in pairs for at in ("0", "1")]
+    sides: list[dict[str, set[str]]] = [{}, {}]
+    for pair in every:
+        for side, place in zip(sides, pair, strict=True):
+            if place:
+                side.setdefault(place.split(":")[0], set()).add(place.split(":")[1])
+    renamed = counterparts(*sides)
+    for old, new in every:
+        assert renamed(*(old or new).split(":"), "") == (*(new or old).split(":"), ""), (old, new)
 
 
 def test_kernels_of_a_new_library_are_compared_with_no_others() -> None:

@@ -223,6 +223,8 @@ def test_growth_is_the_difference_of_two_trees() -> None:
     for this, other in ((0, new), (2, old)):
         alone = {row[:-2]: row[-2:] for row in tree([other], levels).rows()}
         assert {row[:3]: row[3 + this : 5 + this] for row in whole.rows() if any(row[3 + this : 5 + this])} == alone
+    sides = [[SizedFile(f"app-1.{at}-py3-none-any.whl", new.sizes)] for at in (0, 1)]
+    assert all(row[-4:-2] == row[-2:] for row in tree(sides[1], ("file", "member", "object"), sides[0]).rows())
 
 
 def test_files_without_a_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
