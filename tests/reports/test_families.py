@@ -96,6 +96,10 @@ def test_no_number_of_a_title_is_cut() -> None:
     assert ": 1,100 device functions, 0 spilling" in functions.title
 
 
+def test_only_bounds_in_the_table_are_explained() -> None:
+    assert "≤" not in rendered("text", report_of("scan", [kernel("f", role="function")]))
+
+
 def test_results_and_cases_of_a_family_are_together() -> None:
     report = report_of("check", instances())
     results = json.loads(rendered("sarif", report))["runs"][0]["results"]

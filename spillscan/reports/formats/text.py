@@ -49,15 +49,14 @@ def _below(report: Report, shown: Sequence[KernelRow]) -> Iterator[str]:
     yield from _portable_lines(report.build)
     if any(bounds and bounds[0] != bounds[1] for bounds in (row.kernel.own_spill_bounds for row in shown)):
         yield "4 to 8: lower and upper bound; the code does not show which accesses are spills"
-    summaries = [row.summary for row in shown]
-    known = [one for one in summaries if one.occupancy]
+    known = [row.summary for row in shown if row.summary.occupancy and row.kernel.role != "function"]
     if any(one.at_most and one.assumed for one in known):
         yield "≤ upper bound, block size unknown (--launch 'GLOB=THREADS')"
     if any(one.at_most and not one.assumed for one in known):
         yield "≤ upper bound, dynamic shared memory unknown (--launch 'GLOB=THREADS,BYTES')"
     if any(one.mark == "~" for one in known):
         yield "~ at the block size of the launch bounds"
-    local = (one.local_memory for one in summaries if one.local_memory)
+    local = (row.summary.local_memory for row in shown if row.summary.local_memory)
     costliest = max(local, key=lambda each: each.total_bytes or 0, default=None)
     if costliest is not None and costliest.matters:
         from spillscan.occupancy.text import footprint_line
