@@ -11,7 +11,7 @@ from spillscan.output.safe import printable
 
 _TABLE_SIGNS = str.maketrans({"`": "'", "|": "¦"})  # these would end a code span, or a cell even inside one
 # Our own words and numbers: letters, digits, and punctuation that is no markup before a blank or the end.
-_WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
+_WORDS = re.compile(r"(?:[^\W_]|[ ()+→↑↓%=≤…-]|[.,:;](?= |$)|(?<=\d)[.,](?=\d)|(?<=[ks])/SM(?!\w))*")
 _PARENTHESIZED = re.compile(r"\((?:[^()]|\([^()]*\))*\)")  # closed only at its end
 _REFERENCE = re.compile(r"[0-9a-fA-F]{7}|GH-|  |^[ +=-]|^\d+[.)](?= |$)")  # commits, issues, lists
 
@@ -33,18 +33,18 @@ def linked(text: str, address: str) -> str:
 
 
 def words(text: str) -> str:
-    """Escape ``text``: plain words and numbers unchanged, a bound in words, everything else as code spans.
+    """Escape ``text``: plain words and numbers unchanged, everything else as code spans, none across a semicolon.
 
     Text between backticks is one code span.
     """
-    text = text.replace("≤", "up to ")
     if not text or _plain(text):
         return text or code(text)
     parts = printable(text, _LONGEST).split("`")
     if len(parts) % 2 and len(parts) > 1:
         return _quoted(parts)
-    runs = groupby(_pieces(printable(text, _LONGEST)), _plain)
-    return " ".join(filter(None, (" ".join(run) if plain else _span(" ".join(run)) for plain, run in runs))) or "-"
+    sentences = (groupby(_pieces(each), _plain) for each in printable(text, _LONGEST).split("; "))
+    spans = ((" ".join(run) if plain else _span(" ".join(run)) for plain, run in runs) for runs in sentences)
+    return "; ".join(" ".join(filter(None, each)) for each in spans) or "-"
 
 
 def _quoted(parts: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from spillscan.output.markdown import words
         ("`a_b`c_d", "`a_b` `c_d`"),
         ("one ` is none, a_b", "one `'` is none, `a_b`"),
         ("1. x", "`1`. x"),
+        ("≤100%; __f__(1); --launch shows it (a_b; c_d)", "≤100%; `__f__(1)`; `--launch` shows it (`a_b`; `c_d`)"),
         ("as src/SM has it (an estimate)", "as `src/SM` has it (an estimate)"),
     ],
 )
