@@ -210,7 +210,7 @@ class Budget:
 
     def excess(self, stored: int, offset: int, size: int | None = None) -> LimitError:
         """Error for ``stored`` bytes that decompress to more than :meth:`room`. ``size``: the size that they claim."""
-        key, most = "ratio", f"{self.limits.ratio:,} times the compressed size"
+        key, most = "ratio", f"{self.limits.ratio:,} times the compressed size of the member or of the whole input"
         if self.limits.member_bytes <= self._room(stored):
             key, most = "member", f"{self.limits.member_bytes // MIB:,} MiB"
         claim = "" if size is None else f"{size:,} bytes declared for {stored:,} compressed bytes, "

@@ -30,7 +30,7 @@ def wrapped(data: bytes, depth: int = 1) -> bytes:
 @pytest.mark.parametrize(
     ("limits", "data", "option"),
     [
-        (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "more than 0 times the compressed size"),
+        (Limits(ratio=0, free_bytes=0), wrapped(CUBIN), "more than 0 times the compressed size of the member"),
         (Limits(member_bytes=0), wrapped(CUBIN), "more than 0 MiB"),
         (Limits(depth=0), wrapped(CUBIN), "nest deeper than 0"),
         (Limits(members=1), wrapped(CUBIN, 2), "more than 1 member"),
