@@ -51,8 +51,8 @@ def nothing_in_common(base: Build, head: Build) -> list[Gap]:
     if any(arch_family(kernel.key.arch) in families for kernel in head.kernels):
         return []
     named = ({kernel.key.arch or "arch unknown" for kernel in build.kernels} for build in (base, head))
-    archs = " and ".join(", ".join(sorted(archs)) for archs in named)
-    message = f"the builds have no arch in common ({archs}): nothing was compared"
+    older, newer = (", ".join(sorted(archs, key=natural)) for archs in named)
+    message = f"the builds have no arch in common (older: {older}; newer: {newer}): nothing was compared"
     return [Gap(code="nothing-compared", message=message, hides=("kernels",))]
 
 

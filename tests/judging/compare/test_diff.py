@@ -246,7 +246,7 @@ def test_builds_of_different_archs_are_undecided() -> None:
     head = run("scan", new, "--arch", "sm_120", "-f", "json").stdout
     result = run("diff", old, "-", "--arch", "sm_80", "--arch", "sm_120", "--fail-on", "error", stdin=head)
     assert result.returncode == 2
-    assert b"no arch in common (sm_80 and sm_120)" in result.stdout + result.stderr
+    assert b"no arch in common (older: sm_80; newer: sm_120)" in result.stdout + result.stderr
     assert b"--by arch" in result.stdout
 
 
