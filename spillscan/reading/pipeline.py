@@ -170,7 +170,7 @@ def _without_code(uri: str, kind: str, reading: Reading | None) -> InputError:
     if reading is None:
         return InputError(f"{uri} is {kind}, not a build log", "pass a build log, or a binary with GPU code")
     if reading.issues:
-        hint = "pass its members unpacked" if reading.issues[0].code == "unopened-member" else "fetch or build it again"
+        hint = "pass its member files" if reading.issues[0].code == "unopened-member" else "fetch or build it again"
         return InputError(f"{uri} cannot be read: {reading.issues[0].message}", hint)
     return InputError(f"{uri} is {kind} without any GPU code", "pass a build log, or a binary with GPU code")
 

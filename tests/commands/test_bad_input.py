@@ -86,6 +86,8 @@ def test_folder_without_logs(tmp_path: Path) -> None:
     assert_one_clear_line(run("scan", tmp_path))
     (tmp_path / "c").mkdir()
     assert_one_clear_line(run("scan", tmp_path / "c"))
+    (tmp_path / "thin.a").write_bytes(b"!<thin>\n")
+    assert b"pass its member files" in run("scan", tmp_path / "thin.a").stderr
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
