@@ -66,7 +66,7 @@ def advice(
     groups = [] if code is None else live_groups(code, local, tree)
     return structs.replace(
         made,
-        places=tuple(by_cost(local, "spill", tree)[:TOP]),
+        places=tuple(by_cost(local.own, "spill", tree)[:TOP]),
         causes=tuple(causes(kernel, tree, code, groups, trial.points[0].kernel if trial and trial.points else None)),
         fixes=tuple(fixes(kernel, launch, code, trial, goal or Goal("spills"), groups)),
         need=registers_needed(kernel, code, trial),

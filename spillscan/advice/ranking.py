@@ -94,8 +94,7 @@ def spill_cost(kernel: Kernel) -> int:
         return 0
     if kernel.sass is None or not kernel.sass.instructions:
         return sum(spills or ())
-    groups = kernel.sass.local.groups.items()
-    own = ((group, number) for group, number in groups if group.kind == "spill" and not group.inner)
+    own = ((group, number) for group, number in kernel.sass.local.own.groups.items() if group.kind == "spill")
     return sum(number * cost(group.bytes, group.depth) for group, number in own) or sum(spills or ())
 
 

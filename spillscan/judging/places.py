@@ -238,7 +238,7 @@ def source_place(finding: Finding, tree: Tree) -> Place | None:
 
 def _file_in_code(kernel: Kernel) -> str:
     """File of the kernel itself, if its code has lines: that of the outermost call of inlined code."""
-    line = next((each.source for each in kernel.sass.local.lines), None) if kernel.sass else None
+    line = next((each.source for each in kernel.sass.local.own.lines), None) if kernel.sass else None
     while line is not None and line.inlined_at is not None:
         line = line.inlined_at
     return "" if line is None else line.file
@@ -311,13 +311,14 @@ def _line_in_code(finding: Finding, tree: Tree) -> Place | None:
 def costliest(finding: Finding, tree: Tree) -> Sequence[Place]:
     """Source lines of the spills or arrays of a finding, the costliest first.
 
-    For inlined code, the innermost line that is in the repository. Empty for findings about neither, and without lines.
+    Those of callees count only if the message includes them. For inlined code, the innermost line that is in the
+    repository. Empty for findings about neither, and without lines.
     """
     kind = next((kind for name, kind in _ABOUT.items() if finding.rule.startswith(name)), None)
     sass = finding.kernel.sass
     if kind is None or sass is None:
         return ()
-    return by_cost(sass.local, kind, tree)
+    return by_cost(sass.local if "callees" in finding.message else sass.local.own, kind, tree)
 
 
 def by_cost(local: LocalTraffic, kind: AccessClass, tree: Tree) -> list[Place]:

@@ -163,7 +163,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         """:attr:`spill_bounds` of the kernel itself, without its callees."""
         known, code = self.spills, self.sass
         if known is None and code is not None and code.instructions:
-            least, most = code.local.bounds(self.role, own=True)
+            least, most = code.local.own.bounds(self.role)
             return least.pair, most.pair
         return None if known is None else (known, known)
 

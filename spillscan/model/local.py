@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from spillscan.model.usage import Role
 
@@ -215,28 +216,34 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def total(self) -> Traffic:
         """All accesses."""
-        return self._traffic()
+        return self.of()
+
+    @property
+    def own(self) -> LocalTraffic:
+        """Accesses of the function itself, without callees; their lines are unknown in a snapshot of both. Not cached:
+        it may be the same object, and records have no cycles."""
+        if not any(group.inner for group in self.groups):
+            return self
+        kept = self.kept and tuple(each for each in self.kept if not each[0].inner)
+        accesses = tuple(each for each in self.accesses if not each.part)
+        return replace(self, accesses=accesses, kept=kept, kept_lines=(), cumulative=None)
 
     @property
     def spill(self) -> Traffic:
         """Accesses of the spill class, including callees in the same listing."""
         return self.of("spill")
 
-    @property
-    def own_spill(self) -> Traffic:
-        """Accesses of the spill class in the function itself, as ptxas prints them on the function's own line."""
-        return self._traffic("spill", own=True)
-
     def spills(self, role: Role) -> Traffic | None:
         """Spills of the function itself as ptxas prints them; ``None`` if unknown."""
         if role == "function":
             return self.frame if self.total.accesses else Traffic()
-        return None if self._traffic("unknown", own=True).accesses else self.own_spill
+        own = self.own
+        return None if own.of("unknown").accesses else own.spill
 
     @property
     def callees(self) -> bool:
         """Whether callees in the listing access local memory, ptxas's own helpers excluded."""
-        return self._inner() > self._inner("helper")
+        return self.inner() > self.inner("helper")
 
     @cached_property
     def tree(self) -> Traffic | None:
@@ -246,40 +253,32 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         """
         if self.cumulative is not None or not self.callees:
             return self.cumulative
-        silent = self._inner("spill") + self._inner("helper")
-        return None if self.of("unknown").accesses or self._inner() > silent else self.spill
+        silent = self.inner("spill") + self.inner("helper")
+        return None if self.of("unknown").accesses or self.inner() > silent else self.spill
 
-    def bounds(self, role: Role, *, own: bool = False) -> tuple[Traffic, Traffic]:
-        """Lower and upper bound of the spills that ptxas may print for the function with callees in its listing.
-
-        ``own``: for the function itself.
-        """
-        known = self.spills(role) if own or not self.callees else self.tree
+    def bounds(self, role: Role) -> tuple[Traffic, Traffic]:
+        """Lower and upper bound of the spills that ptxas may print for the function with callees in its listing."""
+        known = self.tree if self.callees else self.spills(role)
         if known is not None:
             return known, known
-        least, doubtful = self._traffic("spill", own=own), self._traffic("unknown", own=own)
-        if role == "function" or (self._inner("frame") and not own):
-            doubtful += self._traffic("frame", own=own)
-        return least, least + doubtful
+        doubtful = self.of("unknown")
+        if role == "function" or self.inner("frame"):
+            doubtful += self.of("frame")
+        return self.spill, self.spill + doubtful
 
-    def _inner(self, kind: AccessClass | None = None) -> int:
-        """Number of accesses by callees in the listing."""
-        return self._traffic(kind).accesses - self._traffic(kind, own=True).accesses
+    def inner(self, kind: AccessClass | None = None) -> int:
+        """Number of accesses by callees in the listing, of one class or all."""
+        return sum(number for group, number in self.groups.items() if group.inner and kind in (None, group.kind))
 
-    def of(self, kind: AccessClass) -> Traffic:
-        """Accesses of one class."""
-        return self._traffic(kind)
+    def of(self, kind: AccessClass | None = None) -> Traffic:
+        """Accesses of one class, or all."""
+        if kind not in self._known:
+            self._known[kind] = traffic(each for each in self.groups.items() if kind in (None, each[0].kind))
+        return self._known[kind]
 
     @cached_property
-    def _known(self) -> dict[tuple[AccessClass | None, bool], Traffic]:
+    def _known(self) -> dict[AccessClass | None, Traffic]:
         return {}
-
-    def _traffic(self, kind: AccessClass | None = None, *, own: bool = False) -> Traffic:
-        key = kind, own
-        if key not in self._known:
-            wanted = ((group, count) for group, count in self.groups.items() if kind in (None, group.kind))
-            self._known[key] = traffic((group, count) for group, count in wanted if not (own and group.inner))
-        return self._known[key]
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:

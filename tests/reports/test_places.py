@@ -146,22 +146,31 @@ def test_machine_code_names_the_line_in_the_innermost_loop() -> None:
         assert place.line in lines
 
 
-def weighed(joined: Kernel, kind: str) -> Counter[tuple[str, int]]:
+def weighed(joined: Kernel, about: Finding) -> Counter[tuple[str, int]]:
     """The weight of each line by the rule of ``explain spill-in-loop``, where the repository holds ``inlined.cu``."""
     found: Counter[tuple[str, int]] = Counter()
+    kind, callees = "array" if about.rule == "local-array" else "spill", "callees" in about.message
     assert joined.sass is not None
     for access in joined.sass.local.accesses:
         line = access.source
         while line is not None and line.inlined_at is not None and not line.file.endswith("/inlined.cu"):
             line = line.inlined_at
-        if access.kind == kind and line is not None:
+        if access.kind == kind and line is not None and (callees or not access.part):
             found["inlined.cu", line.line] += access.bytes * 10 ** min(access.depth or 0, 9)
     return found
 
 
-@pytest.mark.parametrize("form", ["dump", "snapshot"])
+def loops_in_callees(joined: Kernel) -> Kernel:
+    """The kernel as if its accesses in loops were those of a callee."""
+    assert joined.sass is not None
+    accesses = [replace(each, part=int((each.depth or 0) > 0)) for each in joined.sass.local.accesses]
+    return replace(joined, sass=replace(joined.sass, local=replace(joined.sass.local, accesses=accesses)))
+
+
+@pytest.mark.parametrize("form", ["dump", "snapshot", "callees"])
 def test_the_costliest_line_is_named_with_its_inlined_line(form: str) -> None:
     kernels, _ = attach_code([], read_any(FIXTURES / "sass" / "inlined-gi-sm_80-13.5.sass.zst").functions)
+    kernels = [*map(loops_in_callees, kernels)] if form == "callees" else kernels
     report = report_of("scan", kernels)
     if form == "snapshot":
         report = report_of("scan", build_of(b"".join(render_json(report, Style()))).kernels)
@@ -169,7 +178,7 @@ def test_the_costliest_line_is_named_with_its_inlined_line(form: str) -> None:
     inlined = 0
     for each in check(report.build, POLICY).findings:
         (original,) = (kernel for kernel in kernels if kernel.key == each.kernel.key)
-        expected = weighed(original, "array" if each.rule == "local-array" else "spill")
+        expected = weighed(original, each)
         places = costliest(each, tree)
         assert [(place.path, place.line) for place in places[:1]] == [expected.most_common(1)[0][0]]
         assert place_of(each, tree) == places[0]

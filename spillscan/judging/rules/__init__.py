@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from spillscan.judging.compare.metrics import record_of
+from spillscan.judging.compare.metrics import growth, record_of
 from spillscan.model import (
     SEVERITIES,
     Build,
@@ -172,15 +172,12 @@ def changed(change: Change, names: Collection[str]) -> list[str]:
 
 def grown(change: Change, names: Collection[str]) -> list[str]:
     """:func:`changed` of the metrics that grew."""
-    chosen = ((name, old, new) for name, old, new in change.metrics if name in names)
-    return changed(change, [name for name, old, new in chosen if old is not None and new is not None and new > old])
+    return changed(change, [name for name in names if growth(change, name) > 0])
 
 
 def unlinked(kernel: Kernel, what: str) -> str:
     """Why a value of a kernel (``what``: ``stack``) is not final before the link; empty if it is linked."""
-    if kernel.final is not False:
-        return ""
-    return f"relocatable code: {what} not final before the link"
+    return f"relocatable code: {what} not final before the link" if kernel.final is False else ""
 
 
 def because(kernel: Kernel, otherwise: str) -> str:

@@ -11,7 +11,7 @@ from spillscan.model.metrics import value_of
 from spillscan.output.nouns import count, sizes
 
 if TYPE_CHECKING:
-    from spillscan.model.local import Traffic
+    from spillscan.model.local import AccessClass, Traffic
 
 MAX_GROWTH = Limit("max_code_growth_percent", "change")
 SIZE = Rule("code-size", "error", needs=("code",), limits=(Limit("max_code_bytes", "build"),))
@@ -64,10 +64,15 @@ _ARRAYS = ("array_store_bytes", "array_load_bytes")
 _OPEN = "some local-memory accesses are of unknown kind (spill or array)"
 
 
+def _callees(kernel: Kernel | None, kind: AccessClass) -> str:
+    """End of a message whose numbers include accesses of callees."""
+    return ", including its callees" if kernel and kernel.sass and kernel.sass.local.inner(kind) else ""
+
+
 def _loops(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     if kernel.sass is not None and (looping := kernel.sass.local.spills_in_loops):
         depths = ", ".join(f"{count(number, 'instruction')} at depth {depth}" for depth, number in looping.items())
-        yield Violation(f"spills inside loops: {depths}")
+        yield Violation(f"spills inside loops: {depths}{_callees(kernel, 'spill')}")
 
 
 def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -81,7 +86,7 @@ def _in_loops(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 
 def _more_loops(change: Change, terms: Terms) -> Iterator[Violation]:
     if more := grown(change, _LOOPS):
-        yield Violation(f"spills more inside loops: {', '.join(more)}")
+        yield Violation(f"spills more inside loops: {', '.join(more)}{_callees(change.after, 'spill')}")
 
 
 def _accesses(kernel: Kernel | None) -> Traffic | None:
@@ -94,7 +99,7 @@ def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     if arrays and arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
         text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
-        yield Violation(text, "note")
+        yield Violation(text + _callees(kernel, "array"), "note")
 
 
 def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
@@ -106,8 +111,10 @@ def _bytes(kernel: Kernel, terms: Terms) -> dict[str, int] | None:
 def _more_arrays(change: Change, terms: Terms) -> Iterator[Violation]:
     """More accesses to local arrays: a warning if there were none before, else a note."""
     if more := grown(change, _ARRAYS):
-        before = _accesses(change.before)
-        yield Violation(f"uses more local arrays: {', '.join(more)}", "note" if before and before.accesses else None)
+        before, also = _accesses(change.before), _callees(change.after, "array")
+        yield Violation(
+            f"uses more local arrays: {', '.join(more)}{also}", "note" if before and before.accesses else None
+        )
 
 
 def _lost_metric(change: Change, names: Collection[str]) -> bool:

@@ -130,7 +130,8 @@ def _doubt(kernel: Kernel) -> str:
     if kernel.spill_bounds is None:
         return ""
     least, most = map(sum, kernel.spill_bounds)
-    return f"spills {least:,} to {most:,} B; no input has the exact value"
+    callees = "" if kernel.spill_bounds == kernel.own_spill_bounds else ", including its callees"
+    return f"spills {least:,} to {most:,} B{callees}; no input has the exact value"
 
 
 CHECKS = (

@@ -80,9 +80,7 @@ def _shared_unknown(kernel: Kernel, terms: Terms) -> str:
         return unfinished
     if static_shared(kernel) is None:
         return because(kernel, "no input reports shared memory")
-    if _dynamic(kernel, terms) is None:
-        return "dynamic shared memory unknown"
-    return ""
+    return "dynamic shared memory unknown" if _dynamic(kernel, terms) is None else ""
 
 
 def _spills(kernel: Kernel, terms: Terms) -> Iterator[Violation]:

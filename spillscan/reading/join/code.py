@@ -383,7 +383,7 @@ def agrees(local: LocalTraffic, kernel: Kernel) -> bool:
 
 def _spills_differ(local: LocalTraffic, kernel: Kernel, reported: Bytes) -> str:
     """One-line description of how code and log differ in spills; empty if they are compatible."""
-    least, most = local.bounds(kernel.role, own=True)
+    least, most = local.own.bounds(kernel.role)
     if all(low <= each <= high for low, each, high in zip(least.pair, reported, most.pair, strict=True)):
         return ""
     logged = f"the log counts {reported[0]} B spill stores and {reported[1]} B spill loads, the machine code has "

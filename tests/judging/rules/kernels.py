@@ -20,10 +20,11 @@ def table(name: str) -> Any:
 
 
 def sass(
-    groups: list[tuple[Any, int, int]] | None = None, budgets: tuple[int, ...] = (), code_bytes: int = 144, **more: Any
+    groups: list[tuple[Any, ...]] | None = None, budgets: tuple[int, ...] = (), code_bytes: int = 144, **more: Any
 ) -> SassStats:
-    """Code with groups of (kind, depth, instructions), and roles of these registers."""
-    local = LocalTraffic(kept=tuple((Group(kind, True, 4, depth, False), count) for kind, depth, count in groups or ()))
+    """Code with groups of (kind, depth, instructions, "callee" if in one), and roles of these registers."""
+    counted = ((Group(kind, True, 4, depth, bool(inner)), count) for kind, depth, count, *inner in groups or ())
+    local = LocalTraffic(kept=tuple(counted))
     roles = tuple(
         WarpRole(address=at * 16, registers=asked, follows=True, spill=None, local=Traffic())
         for at, asked in enumerate(budgets)

@@ -68,7 +68,7 @@ def test_binary_and_log_agree(release: str) -> None:
         judged = function.stats.spills(function.role)
         assert judged in (record.usage.spills, None)
         if judged is None:
-            least, most = (each.pair for each in function.stats.local.bounds(function.role, own=True))
+            least, most = (each.pair for each in function.stats.local.own.bounds(function.role))
             assert all(
                 low <= each <= high for low, each, high in zip(least, record.usage.spills or (), most, strict=True)
             )

@@ -113,7 +113,7 @@ def test_values_equal_the_compilers_log(name: str) -> None:
         assert reported.cumulative_stack_bytes in (None, usage.cumulative_stack_bytes)
         assert reported.barriers in (None, usage.barriers)
         assert set(reported.constant_bytes or ()) <= set(usage.constant_bytes or ())
-        own = mine.stats.local.own_spill
+        own = mine.stats.local.own.spill
         assert (own.store_bytes, own.load_bytes) == reported.spills
         annotated = mine.stats.local.evidence == "annotation"
         assert usage.spills == (reported.spills if annotated or not mine.stats.local.accesses else None)

@@ -39,7 +39,7 @@ def test_round_trip(path: Path) -> None:
         assert kernel_to_json(read) == written
         again = read.sass
         assert again is not None
-        assert (again.local.own_spill, again.local.frame) == (kernel.sass.local.own_spill, kernel.sass.local.frame)
+        assert (again.local.own.spill, again.local.frame) == (kernel.sass.local.own.spill, kernel.sass.local.frame)
         assert again.local.spills_in_loops == kernel.sass.local.spills_in_loops
         assert again.opcodes == kernel.sass.opcodes
         assert (again.live_peak, again.origin) == (kernel.sass.live_peak, kernel.sass.origin)

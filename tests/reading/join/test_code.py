@@ -25,7 +25,7 @@ def test_spill_bytes_of_code_and_log_agree(dump: Path) -> None:
     assert len(joined) >= 6
     for kernel in joined:
         assert kernel.sass is not None
-        spill = kernel.sass.local.own_spill
+        spill = kernel.sass.local.own.spill
         if kernel.role == "entry":
             reported = (kernel.usage.spill_store_bytes, kernel.usage.spill_load_bytes)
             assert reported == (spill.store_bytes, spill.load_bytes), kernel.key

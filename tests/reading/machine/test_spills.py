@@ -114,7 +114,7 @@ def test_callees_in_the_listing_are_apart() -> None:
         STORE, REFILL, "CALL.REL.NOINC 0x40", "EXIT", "IADD3 R1, R1, -0x10, RZ", STORE, REFILL, "RET.REL.NODEC R4 0x0"
     )
     assert [access.part for access in found.accesses] == [0, 0, 1, 1]
-    assert found.own_spill.accesses == 2
+    assert found.own.spill.accesses == 2
     assert (found.spill.loads, found.of("unknown").loads) == (1, 1)  # it may be a helper of ptxas: no log counts those
     assert [each.pair for each in found.bounds("entry")] == [(4, 4), (8, 8)]
 
@@ -140,7 +140,7 @@ def test_a_function_that_is_only_called_by_address() -> None:
         "RET.REL.NODEC R4 0x0",
     )
     assert [access.part for access in found.accesses] == [0, 0, 1, 1, 2]
-    assert found.own_spill.accesses == 2
+    assert found.own.spill.accesses == 2
 
 
 def test_a_device_function_without_a_frame_loads_arguments() -> None:
@@ -160,7 +160,7 @@ def test_a_device_function_that_calls_nothing_stores_no_arguments() -> None:
 def test_a_call_that_never_returns_is_a_jump() -> None:
     found = traffic(STORE, "CALL.REL.NOINC 0x30", "EXIT", REFILL, "EXIT")
     assert {access.part for access in found.accesses} == {0}
-    assert found.own_spill.accesses == 2
+    assert found.own.spill.accesses == 2
 
 
 def test_a_device_function_has_a_frame() -> None:
