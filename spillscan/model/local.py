@@ -238,7 +238,7 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         if role == "function":
             return self.frame if self.total.accesses else Traffic()
         own = self.own
-        return None if own.of("unknown").accesses else own.spill
+        return None if own.doubtful else own.spill
 
     @property
     def callees(self) -> bool:
@@ -254,14 +254,14 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
         if self.cumulative is not None or not self.callees:
             return self.cumulative
         silent = self.inner("spill") + self.inner("helper")
-        return None if self.of("unknown").accesses or self.inner() > silent else self.spill
+        return None if self.doubtful or self.inner() > silent else self.spill
 
     def bounds(self, role: Role) -> tuple[Traffic, Traffic]:
         """Lower and upper bound of the spills that ptxas may print for the function with callees in its listing."""
         known = self.tree if self.callees else self.spills(role)
         if known is not None:
             return known, known
-        doubtful = self.of("unknown")
+        doubtful = traffic(self.doubtful)
         if role == "function" or self.inner("frame"):
             doubtful += self.of("frame")
         return self.spill, self.spill + doubtful
@@ -272,13 +272,15 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     def of(self, kind: AccessClass | None = None) -> Traffic:
         """Accesses of one class, or all."""
-        if kind not in self._known:
-            self._known[kind] = traffic(each for each in self.groups.items() if kind in (None, each[0].kind))
-        return self._known[kind]
+        return traffic(each for each in self.groups.items() if kind in (None, each[0].kind))
 
-    @cached_property
-    def _known(self) -> dict[AccessClass | None, Traffic]:
-        return {}
+    @property
+    def doubtful(self) -> list[tuple[Group, int]]:
+        """Number of accesses, by group, that may be spills: of unknown class and, if ptxas marks spills, in callees
+        whose spills are unknown, since helpers may have no names."""
+        marked, uncounted = self.evidence == "annotation", self.cumulative is None
+        unknown = ((group, number) for group, number in self.groups.items() if group.kind == "unknown")
+        return [(group, number) for group, number in unknown if not marked or (group.inner and uncounted)]
 
     @cached_property
     def by_loop_depth(self) -> dict[int | None, Counter[AccessClass]]:
@@ -322,11 +324,9 @@ class LocalTraffic(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def spills_placed(self) -> bool:
-        """Whether every access in a loop is classified, and for every spill it is known whether it is in a loop."""
-        return not any(
-            kinds["spill"] + kinds["unknown"] if depth is None else depth and kinds["unknown"]
-            for depth, kinds in self.by_loop_depth.items()
-        )
+        """Whether no access in a loop is a doubtful spill, and for every spill it is known whether it is in a loop."""
+        unplaced = any(group.depth is None for group in self.groups if group.kind == "spill")
+        return not unplaced and not any(group.depth != 0 for group, _ in self.doubtful)
 
 
 NO_TRAFFIC = LocalTraffic()

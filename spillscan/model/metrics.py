@@ -202,8 +202,8 @@ def _traffic(kind: AccessClass, name: str) -> Callable[[SassStats], int | None]:
     """Getter of a sum over the accesses of one class; unknown if some accesses are of no known class."""
 
     def value(sass: SassStats) -> int | None:
-        certain = kind == "unknown" or not sass.local.of("unknown").accesses
-        return int(getattr(sass.local.of(kind), name)) if certain else None
+        doubtful = sass.local.doubtful if kind == "spill" else sass.local.of("unknown").accesses
+        return None if doubtful and kind != "unknown" else int(getattr(sass.local.of(kind), name))
 
     return value
 

@@ -98,7 +98,8 @@ def _arrays(kernel: Kernel, terms: Terms) -> Iterator[Violation]:
     arrays = _accesses(kernel)
     if arrays and arrays.accesses:
         stores, loads = count(arrays.stores, "store"), count(arrays.loads, "load")
-        text = f"uses local arrays: {stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
+        least = "at least " if value_of("array_stores", kernel) is None else ""
+        text = f"uses local arrays: {least}{stores} ({arrays.store_bytes:,} B), {loads} ({arrays.load_bytes:,} B)"
         yield Violation(text + _callees(kernel, "array"), "note")
 
 

@@ -113,9 +113,8 @@ def _without_sum(kernel: Kernel, most: int) -> str:
     """Unknown spills: a warning without values, or only stores or loads, above ``most``; else empty."""
     if kernel.spills is not None:
         return ""
-    halves = {"stores": kernel.usage.spill_store_bytes, "loads": kernel.usage.spill_load_bytes}
-    for what, size in halves.items():
-        if size is not None and size > most:
+    for name, what in _OWN.items():
+        if (size := getattr(kernel.usage, name)) is not None and size > most:
             return f"spills at least {size:,} B ({what}); the total is unknown"
     warned = any(advisory.kind == "spill_warning" for advisory in kernel.advisories)
     return "spills an unknown number of bytes" if warned else ""

@@ -170,9 +170,14 @@ class Analysis(Struct, kw_only=True, dict=True):
     @cached_property
     def _callers(self) -> set[int]:
         """Parts that call code that may read arguments from the stack."""
-        using = {number for number, _, _ in self._extents}
+        using = {number for number, begin, end in self._extents if self._may_read(number, begin, end)}
         inner = (call.address for call in self._flow.inner_calls() if self._part_of(call.target) in using)
         return {self._part_of(address) for address in (*self._flow.calls(), *inner)}
+
+    def _may_read(self, number: int, begin: int, end: int) -> bool:
+        """Whether a part may read arguments from the stack: by slots that are no spills, or by an address."""
+        slots = any(each.slot is not None and not each.annotated for each in self.marked.accesses[begin:end])
+        return slots or self._taken(number)
 
     @cached_property
     def _uses(self) -> dict[int, list[StackUse]]:
@@ -297,7 +302,7 @@ class Analysis(Struct, kw_only=True, dict=True):
         if size is None:
             if device and not self.annotations:  # without a frame, it loads arguments
                 return None if any(access.store and access.slot is not None for access in accesses) else Traffic()
-            return None if "unknown" in part.kinds else _traffic(spills)
+            return None if "unknown" in part.kinds and not self.annotations else _traffic(spills)
         if self.annotations:
             saved = local.saves(accesses, size)
             return None if saved is None else _traffic([*spills, *saved])

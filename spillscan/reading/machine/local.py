@@ -2,8 +2,8 @@
 
 1. ptxas's own annotation (nvdisasm 13.4 and later; cubins of ptxas 12.6.20 and later): marked accesses are spills, all
    others are not. Of the others, a slot that the function both stores and loads belongs to an array if nothing else
-   decides; one that it only stores or only loads contains arguments, passed to a callee or received. A device function
-   that calls nothing passes none: such a slot of its own frame belongs to an array.
+   decides. One that it only stores or only loads contains arguments, passed to a callee or received, if the function
+   uses local memory by slots alone; an array, if it calls nothing that may read arguments; else the class is unknown.
 2. The last-use rule. ptxas puts ``.LU`` on refills only, its own or those of a callee whose registers it allocated
    together. Without any, no spill of the function is known. With one, its slots on the stack are spills. If the
    function also uses local memory by other addresses, takes the address of its frame, loads lower slots in other pieces
@@ -133,9 +133,7 @@ def _grown(lowest: int, accesses: Sequence[Access]) -> int:
     belong to the area if their bytes are both stored and loaded as slots: arguments are only stored, and data written
     by a computed address is not stored as a slot.
     """
-    stored, loaded = (_bytes_of(each for each in accesses if each.store == way) for way in (True, False))
-    both = stored & loaded
-    begin = lowest
+    begin, both = lowest, _stored_and_loaded(accesses)
     slots = {(each.slot, each.slot + each.bytes) for each in accesses if each.slot is not None}
     for slot, end in sorted(slots, reverse=True):
         if slot < begin and not both.isdisjoint(range(slot, end)):
@@ -151,6 +149,12 @@ def _bytes_of(accesses: Iterable[Access]) -> set[int]:
     return {at for each in slots for at in range(each.slot or 0, (each.slot or 0) + each.bytes)}
 
 
+def _stored_and_loaded(accesses: Sequence[Access]) -> set[int]:
+    """Bytes of slots that are both stored and loaded."""
+    stored, loaded = (_bytes_of(each for each in accesses if each.store == way) for way in (True, False))
+    return stored & loaded
+
+
 def _reaches(access: Access, lowest: int) -> bool:
     return access.slot is not None and access.slot >= lowest
 
@@ -160,25 +164,20 @@ def _annotated(accesses: Sequence[Access], code: Surroundings, *, device: bool) 
         return ["spill"] * len(accesses)
     loaded, stored = ({each.slot for each in accesses if each.store == way} for way in (False, True))
     kept: set[int | None] = (loaded & stored) - {None}
+    arrays = None in loaded | stored or code.taken()
+    rest = _no_spill([not access.annotated for access in accesses], accesses, code)
     if device:
-        frame = code.frame()
-        rest = [_of_device(access, frame, refills=False) for access in accesses]
-        if frame is not None and not code.calls():  # saved registers are restored, and there are no stack arguments
-            both = _bytes_of(each for each in accesses if each.store) & _bytes_of(
-                each for each in accesses if not each.store
-            )
-            rest = [
-                "array"
-                if kind == "frame" and not _reaches(access, frame) and both.isdisjoint(_bytes_of([access]))
-                else kind
-                for access, kind in zip(accesses, rest, strict=True)
-            ]
-    else:
-        rest = _no_spill([not access.annotated for access in accesses], accesses, code)
+        frame, restored = code.frame(), _stored_and_loaded(accesses)
+        rest = [
+            kind
+            if (access.slot or 0) < (frame or 0) and restored.isdisjoint(_bytes_of([access]))
+            else _of_device(access, frame)
+            for access, kind in zip(accesses, rest, strict=True)
+        ]
 
     def unmarked(access: Access, kind: AccessClass) -> AccessClass:
         undecided = kind == "unknown" and access.slot is not None
-        return kind if not undecided else "array" if access.slot in kept else "frame"
+        return kind if not undecided else "array" if access.slot in kept else "unknown" if arrays else "frame"
 
     return ["spill" if each.annotated else unmarked(each, kind) for each, kind in zip(accesses, rest, strict=True)]
 
@@ -206,7 +205,7 @@ def _is_save(uses: Sequence[Access]) -> bool:
     )
 
 
-def _of_device(access: Access, frame: int | None, *, refills: bool) -> AccessClass:
+def _of_device(access: Access, frame: int | None, *, refills: bool = False) -> AccessClass:
     """Class of an access of a device function, in whose frame saved registers and spills are mixed; ptxas counts
     both."""
     slot = access.slot

@@ -91,10 +91,10 @@ def test_saved_registers_of_relocatable_functions_are_counted_as_ptxas_counts_th
         assert (mine.spills, mine.stack_bytes) == (usage.spills, usage.stack_bytes)
 
 
-def test_annotated_accesses_have_a_class() -> None:
+def test_annotations_leave_no_doubt() -> None:
     for name in ("callees-12.6.cubin", "callees-13.5.cubin", "callees-c-13.5.cubin"):
         for function in with_callees(name):
-            assert not function.stats.local.of("unknown").accesses
+            assert not function.stats.local.own.doubtful
 
 
 def test_log_and_binary_join(tmp_path: Path) -> None:

@@ -196,8 +196,8 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
     ),
     "doubtful accesses leave bounds": (
         [logged(spills=(16, 4))],
-        [dumped(40, accesses=(*SPILLED, access(48, store=True, kind="unknown")))],
-        [kernel(spills=(16, 4))],
+        [dumped(40, accesses=(*SPILLED, access(48, store=True, kind="unknown")), evidence="last-use")],
+        [kernel(spills=(16, 4), evidence="last-use")],
         [
             (
                 "spill-mismatch",

@@ -8,6 +8,7 @@ from spillscan import scan
 from spillscan.model.code import SassFunction
 from spillscan.model.local import LocalTraffic
 from spillscan.reading.disassembly.cuobjdump import SassListing
+from spillscan.reading.disassembly.listing import Listing
 from tests.conftest import FIXTURES
 from tests.reading.disassembly.test_cuobjdump import END, HEAD, row
 
@@ -22,79 +23,71 @@ def kinds(*texts: str) -> list[str]:
     return [access.kind for access in traffic(*texts).accesses]
 
 
-LOWER = "STL [R1+0x4], R2"
 STORE, REFILL, ARRAY = "STL [R1+0x8], R2", "LDL.LU R2, [R1+0x8]", "LDL R4, [R3+0x4]"
+SPILL, LOWER, CALL = f"{STORE}; {REFILL}", "STL [R1+0x4], R2; LDL R2, [R1+0x4]", "CALL.ABS.NOINC 0x0"
 
 
 @pytest.mark.parametrize(
     ("texts", "wanted"),
     [
-        ([STORE, REFILL, "EXIT"], ["spill", "spill"]),
-        (["STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
-        (["STL [R1], R2", "LDL R2, [R1]", STORE, REFILL, "EXIT"], ["spill"] * 4),
+        (SPILL, "spill spill"),
+        (f"STL [R1], R2; {SPILL}", "array spill spill"),
+        (f"STL [R1], R2; LDL R2, [R1]; {SPILL}", "spill spill spill spill"),
         # an array whose indices are all constant: stored in one width, loaded in another
+        (f"STL.64 [R1], R2; LDL R2, [R1]; LDL R3, [R1+0x4]; {SPILL}", "unknown unknown unknown spill spill"),
+        (f"{STORE}; LDL R2, [R1+0x8]", "array array"),
+        (f"STL [R1], R2; {SPILL}; {ARRAY}", "array spill spill array"),
+        (f"MOV R5, R1; STL [R1], R2; {SPILL}", "array spill spill"),
+        (f"IADD3 R1, R1, -0x8, RZ; STL [R1], R2; {SPILL}", "array spill spill"),
+        (f"STL [R1], R2; {CALL}", "frame"),
+        (f"STL [R1], R2; {CALL}; {ARRAY}", "unknown array"),
+        (f"STL [R1], R2; {SPILL}; {CALL}", "frame spill spill"),
         (
-            ["STL.64 [R1], R2", "LDL R2, [R1]", "LDL R3, [R1+0x4]", STORE, REFILL, "EXIT"],
-            [*["unknown"] * 3, *["spill"] * 2],
+            f"IADD3 R1, R1, -0x10, RZ; {STORE}; LDL R2, [R1+0x8]; LDL R3, [R1+0x10]; RET.REL.NODEC R4 0x0",
+            "frame frame frame",
         ),
-        ([STORE, "LDL R2, [R1+0x8]", "EXIT"], ["array", "array"]),
-        (["STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"], ["array", "spill", "spill", "array"]),
-        (["MOV R5, R1", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
-        (["IADD3 R1, R1, -0x8, RZ", "STL [R1], R2", STORE, REFILL, "EXIT"], ["array", "spill", "spill"]),
-        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", "EXIT"], ["frame"]),
-        (["STL [R1], R2", "CALL.ABS.NOINC 0x0", ARRAY, "EXIT"], ["unknown", "array"]),
-        (["STL [R1], R2", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["frame", "spill", "spill"]),
-        (
-            ["IADD3 R1, R1, -0x10, RZ", STORE, "LDL R2, [R1+0x8]", "LDL R3, [R1+0x10]", "RET.REL.NODEC R4 0x0"],
-            ["frame"] * 3,
-        ),
-        (["STL [R1+0x4], RZ", "LDL.LU R2, [R4]", "EXIT"], ["unknown", "unknown"]),
+        ("STL [R1+0x4], RZ; LDL.LU R2, [R4]", "unknown unknown"),
         # only reloaded, right below what a refill proves: a spill next to calls, unknown next to arrays
-        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"], ["spill"] * 4),
-        (
-            [LOWER, "LDL R2, [R1+0x4]", "STL [R1], R2", STORE, REFILL, ARRAY, "EXIT"],
-            [*["unknown"] * 2, "array", *["spill"] * 2, "array"],
-        ),
-        (
-            ["STL [R1], R2", LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
-            ["frame", *["spill"] * 4],
-        ),
+        (f"{LOWER}; {SPILL}; {CALL}", "spill spill spill spill"),
+        (f"{LOWER}; STL [R1], R2; {SPILL}; {ARRAY}", "unknown unknown array spill spill array"),
+        (f"STL [R1], R2; {LOWER}; {SPILL}; {CALL}", "frame spill spill spill spill"),
         # a run down to the bottom may be an array that is also indexed, or begin right above one that is only indexed
-        ([LOWER, "LDL R2, [R1+0x4]", STORE, REFILL, ARRAY, "EXIT"], [*["unknown"] * 2, *["spill"] * 2, "array"]),
+        (f"{LOWER}; {SPILL}; {ARRAY}", "unknown unknown spill spill array"),
         # what is stored at once and reloaded in pieces has no last use (auto-gptq by ptxas 11.8 to 12.4)
         (
-            [
-                "STL.64 [R1+0x4], R2",
-                "LDL R2, [R1+0x4]",
-                "LDL R3, [R1+0x8]",
-                "STL [R1+0xc], R4",
-                "LDL.LU R4, [R1+0xc]",
-                ARRAY,
-                "EXIT",
-            ],
-            [*["unknown"] * 3, *["spill"] * 2, "array"],
+            f"STL.64 [R1+0x4], R2; LDL R2, [R1+0x4]; LDL R3, [R1+0x8]; STL [R1+0xc], R4; LDL.LU R4, [R1+0xc]; {ARRAY}",
+            "unknown unknown unknown spill spill array",
         ),
         # no refill, but the upper end of the frame may have values that only loops reload
         (
-            [
-                "IADD3 R1, R1, -0x10, RZ",
-                "STL [R1], R2",
-                "STL [R1+0xc], R2",
-                "LDL R2, [R1+0xc]",
-                "CALL.ABS.NOINC 0x0",
-                "EXIT",
-            ],
-            ["frame", "unknown", "unknown"],
+            f"IADD3 R1, R1, -0x10, RZ; STL [R1], R2; STL [R1+0xc], R2; LDL R2, [R1+0xc]; {CALL}",
+            "frame unknown unknown",
         ),
         # a callee left it there
-        (
-            ["STL [R1], R2", "LDL R2, [R1+0x4]", STORE, REFILL, "CALL.ABS.NOINC 0x0", "EXIT"],
-            ["frame", "unknown", "spill", "spill"],
-        ),
+        (f"STL [R1], R2; LDL R2, [R1+0x4]; {SPILL}; {CALL}", "frame unknown spill spill"),
     ],
 )
-def test_classes(texts: list[str], wanted: list[str]) -> None:
-    assert kinds(*texts) == wanted
+def test_classes(texts: str, wanted: str) -> None:
+    assert kinds(*texts.split("; ")) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        (f"STL [R1], R2; {CALL}", "frame"),
+        (f"MOV R4, R1; STL [R1], R2; {CALL}", "unknown"),
+        (f"STL [R1], R2; {CALL}; {ARRAY}", "unknown array"),
+        (f"IADD3 R1, R1, -0x10, RZ; MOV R4, R1; STL [R1], R2; {CALL}; RET.REL.NODEC R4 0x0", "unknown"),
+        # a callee in the listing that has only the address of an array reads no arguments
+        ("MOV R4, R1; STL [R1], R2; CALL.REL.NOINC 0x40; EXIT; LDL R3, [R4]; RET.REL.NODEC R6 0x0", "array array"),
+        ("MOV R4, R1; STL [R1], R2; CALL.REL.NOINC 0x40; EXIT; LDL R3, [R1]; RET.REL.NODEC R6 0x0", "unknown frame"),
+    ],
+)
+def test_classes_of_what_ptxas_does_not_annotate(texts: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listing, "annotations", True)
+    found = traffic(*texts.split("; "))
+    assert [access.kind for access in found.accesses] == wanted.split()
+    assert found.own.doubtful == []
 
 
 def test_widths_and_forms() -> None:
@@ -121,7 +114,9 @@ def test_callees_in_the_listing_are_apart() -> None:
 
 def test_a_callees_refill_is_a_spill_of_its_caller() -> None:
     """ptxas allocates registers across calls: the store is the kernel's, the refill its callee's."""
-    found = traffic(LOWER, STORE, REFILL, "CALL.REL.NOINC 0x50", "EXIT", "LDL.LU R2, [R1+0x4]", "RET.REL.NODEC R4 0x0")
+    found = traffic(
+        "STL [R1+0x4], R2", STORE, REFILL, "CALL.REL.NOINC 0x50", "EXIT", "LDL.LU R2, [R1+0x4]", "RET.REL.NODEC R4 0x0"
+    )
     assert [access.kind for access in found.accesses if not access.part] == ["spill"] * 3
 
 
