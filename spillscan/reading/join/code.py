@@ -18,6 +18,7 @@ from spillscan.model.code import FunctionUsage, SassFunction
 from spillscan.model.local import LocalTraffic
 from spillscan.model.metrics import PRINTED, Metric
 from spillscan.model.symbols import is_helper
+from spillscan.naming.filtered import is_filtered, with_symbols
 from spillscan.output.nouns import between, count, listed
 from spillscan.reading.inputs.formats import OBJECTS
 
@@ -35,7 +36,7 @@ def attach_code(
     contradictions.
 
     ``unread``: files that an issue already names, so that code missing from them is no contradiction."""
-    items = list(items)
+    kernels, items = with_symbols(kernels, items)
     functions = [item for item in items if isinstance(item, SassFunction)]
     relocatable = {(each.symbol, each.arch) for each in functions if each.final is False}
     functions, copies = _without_copies(_folded(_without_linked(functions)))
@@ -60,7 +61,8 @@ def attach_code(
     left = {id(item) for item in (*functions, *listings)} - paired
     left -= {id(each) for each in functions if codes and id(each) in left and _code(each) in codes}
     rest: list[SassFunction | FunctionUsage] = [item for item in items if id(item) in left]
-    if joined and (unlogged := [item for item in rest if not is_helper(item.symbol)]):
+    lost = any(is_filtered(kernel.key.symbol) and kernel.sass is None for kernel in joined)
+    if joined and not lost and (unlogged := [item for item in rest if not is_helper(item.symbol)]):
         issues.append(_not_in_log(unlogged))
     return _with_copies([*joined, *alone(rest)], copies), issues
 
@@ -82,9 +84,9 @@ def _with_one_of(
         text = f"{count(len(candidates), 'function')} have this symbol and arch; none is used: "
         issues.append(contradiction("ambiguous-sass", kernel, text + places, candidates[0].stats.origin))
     elif kernel.role == "entry" and disassembled:
-        message = f"{kernel.short_name}: in the build log, but not in the machine code for {kernel.key.arch}"
-        origin = kernel.origins[0] if kernel.origins else None
-        issues.append(Issue(code="not-in-dump", message=message, origin=origin))
+        text = f"in the build log, but not in the machine code for {kernel.key.arch}"
+        text = "demangled in the build log; pass the log without c++filt" if is_filtered(kernel.key.symbol) else text
+        issues.append(contradiction("not-in-dump", kernel, text, None))
     return kernel
 
 
@@ -173,9 +175,8 @@ def _are_copies(kernel: Kernel, candidates: Sequence[SassFunction]) -> bool:
     """
     if kernel.role == "entry":
         return False
-    archs = {function.arch for function in candidates}
     return all(function.caller for function in candidates) or (
-        kernel.key.arch is None and len(archs) == len(candidates)
+        kernel.key.arch is None and len({function.arch for function in candidates}) == len(candidates)
     )
 
 

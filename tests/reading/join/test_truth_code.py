@@ -194,6 +194,15 @@ TABLE: dict[str, tuple[list[Kernel], list[Any], list[tuple[Any, ...]], list[tupl
         [kernel(spills=None, role="function"), kernel(spills=None, role="function", unit="#1")],
         [],
     ),
+    "what went through c++filt is joined by its name": (
+        [logged(symbol="k(float *, int)"), logged(symbol="_Z1lPf"), logged(symbol="s(float*)")],
+        [dumped(symbol=symbol) for symbol in ("_Z1kPfi", "l(float*)", "_Z1sPf", "_ZL1sPf")],
+        [
+            *(kernel(symbol="_Z1kPfi"), kernel(symbol="_Z1lPf"), kernel(symbol="s(float*)", code=None)),
+            *(kernel(None, None, symbol=symbol, stack=None) for symbol in ("_Z1sPf", "_ZL1sPf")),
+        ],
+        [("not-in-dump", "s: demangled in the build log; pass the log without c++filt")],
+    ),
     "doubtful accesses leave bounds": (
         [logged(spills=(16, 4))],
         [dumped(40, accesses=(*SPILLED, access(48, store=True, kind="unknown")), evidence="last-use")],
