@@ -175,8 +175,13 @@ def causes(
 
 def for_debugger(kernel: Kernel) -> bool:
     """Whether the kernel was compiled with ``-G``."""
+    return not {"-g", "-G", "--device-debug"}.isdisjoint(options_of(kernel).split())
+
+
+def options_of(kernel: Kernel) -> str:
+    """Options of ptxas, as the binary contains them; empty if unknown."""
     maker = kernel.sass.maker if kernel.sass else None
-    return maker is not None and not {"-g", "-G", "--device-debug"}.isdisjoint(maker.options.split())
+    return maker.options if maker else ""
 
 
 def most_registers(kernel: Kernel) -> int:
@@ -210,11 +215,9 @@ def _limiting(kernel: Kernel, limit: int) -> str:
     bounds, here = kernel.launch_bounds, device_of(kernel)
     threads = bounds.threads if bounds else None
     if threads is None:
-        made = kernel.sass.maker if kernel.sass else None
-        known = made is not None and made.options
-        return f"__maxnreg__({limit}) limits it to" if known else "__maxnreg__ or -maxrregcount limits it to"
-    possible = here is not None and threads <= here.max_threads_per_block
-    if possible and here is not None and register_limit(here, threads).registers == limit:
+        made = f"__maxnreg__({limit})" if options_of(kernel) else "__maxnreg__ or -maxrregcount"
+        return f"{made} limits it to"
+    if here and threads <= here.max_threads_per_block and register_limit(here, threads).registers == limit:
         return f"launch bounds of {count(threads, 'thread')} limit it to"
     return f"launch bounds ({count(threads, 'thread')} and a minimum of blocks per SM) or __maxnreg__ limit it to"
 
@@ -227,8 +230,7 @@ def limit_of(kernel: Kernel) -> int | None:
 
 def limited_by_option(kernel: Kernel) -> int | None:
     """Register limit by ``-maxrregcount``; ``None`` without it, or if launch bounds override it."""
-    maker = kernel.sass.maker if kernel.sass else None
-    named = _LIMIT_OPTION.search(maker.options if maker else "") or next(
+    named = _LIMIT_OPTION.search(options_of(kernel)) or next(
         (match for each in kernel.advisories if (match := _LIMIT_OPTION.search(each.text))), None
     )
     return int(named[1] or named[2]) if named and kernel.launch_bounds is None else None

@@ -19,6 +19,7 @@ from spillscan.advice.causes import (
     limit_of,
     limited_by_option,
     most_registers,
+    options_of,
 )
 from spillscan.model import Kernel, Launch, LaunchSource
 from spillscan.model.local import NO_TRAFFIC
@@ -246,9 +247,9 @@ def _without_maxnreg(version: str) -> bool:
 
 
 def _in_place(kernel: Kernel) -> str:
-    """`` in place of __maxnreg__`` if the binary shows that the kernel has that, which excludes launch bounds."""
+    """`` in place of __maxnreg__`` if the kernel has or may have that, which excludes launch bounds."""
     limited = kernel.launch_bounds is None and limit_of(kernel) is not None and limited_by_option(kernel) is None
-    return " in place of __maxnreg__" if limited else ""
+    return f" in place of {'' if options_of(kernel) else 'any '}__maxnreg__" if limited else ""
 
 
 # ---- roles, launch, blocks ----------------------------------------------------------------------------------------

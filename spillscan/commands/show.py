@@ -108,7 +108,7 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     classes = ", ".join(f"{number:,} {name}" for name, number in stats.opcode_classes.items())
     yield f"  {count(stats.instructions, 'instruction')}, {count(stats.code_bytes, 'byte')}: {classes}"
     if stats.maker:
-        yield f"  compiled by {stats.maker}"
+        yield f"  {'linked' if 'link' in stats.maker.tool.lower() else 'compiled'} by {stats.maker}"
     if stats.unknown_opcodes:
         yield f"  opcodes of unknown class: {', '.join(stats.unknown_opcodes)}"
     if stats.live_peak:

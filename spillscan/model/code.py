@@ -67,7 +67,7 @@ class Maker(Struct, frozen=True, kw_only=True):
     version: str
     """``13.5.37``; ``12.6`` if no more is known."""
     options: str
-    """Command line of the tool; empty if unknown."""
+    """Options of ptxas; empty if unknown, as in linked code."""
 
     def __str__(self) -> str:
         return f"{self.tool or 'CUDA'} {self.version}" + (f" {self.options}" if self.options else "")

@@ -39,8 +39,9 @@ from spillscan.reading.binary.window import DamageError, Window
 
 TKINFO = b".note.nv.tkinfo"
 ABI_NEW = 8
-_PRINTABLE = re.compile(rb"[\x20-\x7e]{2,}")
-_VERSION = re.compile(rb"V(\d+\.\d+\.\d+)")
+_TEXTS = 48
+_PRINTABLE = re.compile(rb"([\x20-\x7e]*)\0")
+_VERSION = re.compile(r"V(\d+\.\d+\.\d+)")
 
 
 def maker_of(elf: Elf) -> Maker | None:
@@ -54,13 +55,15 @@ def maker_of(elf: Elf) -> Maker | None:
 
 
 def _tkinfo(note: Window) -> Maker | None:
-    """Parse the note: a 24-byte header (sizes, type, owner), a table of offsets, then tool, version, branch and
-    options."""
-    texts: list[bytes] = _PRINTABLE.findall(note.copy(0, min(note.size, 1 << 16), "note"))
-    texts = [text for text in texts if text != b"NVIDIA Corp"]
-    release = next((match for text in texts if (match := _VERSION.search(text))), None)
-    options = texts[-1].strip() if len(texts) > 3 else b""
-    return release and Maker(tool=texts[0].decode(), version=release[1].decode(), options=options.decode())
+    """Parse the first note: a 24-byte header (sizes, type, owner), its version, the offsets of file, tool, version,
+    branch and options, then these texts. A linker's note comes first, and objects of CUDA 12 have none, so that the
+    options of linked functions are unknown."""
+    data = note.copy(0, min(note.size, 1 << 16), "note")
+    places = (_TEXTS + int.from_bytes(data[at : at + 4], "little") for at in range(28, _TEXTS, 4))
+    texts = [found[1].decode() if (found := _PRINTABLE.match(data, place)) else "" for place in places]
+    release = _VERSION.search(texts[2])
+    options = "" if "link" in texts[1].lower() or data.count(b"NVIDIA Corp\0") > 1 else texts[4].strip()
+    return release and Maker(tool=texts[1], version=release[1], options=options)
 
 
 RELOCATABLE_FILE = 1
@@ -137,15 +140,13 @@ class Cubin:
         if not self.new_layout:
             accelerated = self.number >= _FIRST_ACCELERATED and self.elf.flags & _ACCELERATED_OLD
             return "a" if accelerated else ""
-        if self.elf.flags & _ACCELERATED_NEW:
-            return "a"
         compat = self.elf.index(b".nv.compat")
-        if compat is not None:
-            found = records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
-            if any(value == 1 for _, value, _ in found):
-                return "a"
-        family = rf"-arch[= ]+(?:sm|compute)_{self.number}f\b"
-        return "f" if self.maker is not None and re.search(family, self.maker.options) else ""
+        found = () if compat is None else records(self.elf.contents(compat), {_ACCELERATOR_TARGET})
+        if self.elf.flags & _ACCELERATED_NEW or any(value == 1 for _, value, _ in found):
+            return "a"
+        note = self.elf.index(TKINFO)
+        family = rb"-arch[= ]+(?:sm|compute)_%df\b" % self.number
+        return "f" if note is not None and re.search(family, self.elf.contents(note).whole) else ""
 
     def functions(self) -> Iterator[Function]:
         """All functions in the order of their sections."""
