@@ -22,6 +22,7 @@ from spillscan.advice.causes import (
     options_of,
 )
 from spillscan.model import Kernel, Launch, LaunchSource
+from spillscan.model.code import MOST_REGISTERS, WarpRole
 from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.bounds import (
     REGISTER_STEP,
@@ -31,10 +32,11 @@ from spillscan.occupancy.bounds import (
     least_limit,
     register_limit,
 )
-from spillscan.occupancy.devices import WARP_THREADS, resolve
-from spillscan.occupancy.formula import launched, resident
+from spillscan.occupancy.devices import WARP_THREADS
+from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import best_block_sizes, headroom
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
+from spillscan.occupancy.summary import summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count, listed
 
@@ -54,6 +56,8 @@ _NAMED = 3
 """Maximum number of kernels that a fix names."""
 _NO_DEBUG = "check a build without -G"
 _ROLES = f"more registers for the warps that spill (setmaxnreg), fewer for the others {_NOT_TRIED}"
+_LEAST = 24
+"""Smallest value of ``setmaxnreg`` (PTX ISA)."""
 _INLINE = f"__forceinline__: an inlined function saves no registers for its callers {_NOT_TRIED}"
 
 
@@ -129,19 +133,19 @@ def fixes(
     if goal.wanted == "roles":
         return list(_of_roles(kernel, launch))
     tried = trial is not None and bool(trial.points)
-    configuration = _configuration(kernel, launch, on)
+    now = _at_launch(kernel, launch, on)
     if goal.wanted == "spills":
         relief = [f"{each.relief}: saves at most {count(each.fewer, 'register')} {_NOT_TRIED}" for each in groups[:1]]
-        made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, configuration))
+        made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, now))
         return [*made, *(Fix("try", each) for each in relief)]
     if kernel.sass is not None and kernel.sass.roles:
         return []  # setmaxnreg gives its warps their registers
     if goal.wanted == "registers":
         return list(_fewer_registers(kernel, goal))
-    if configuration is None:
+    if now is None:
         return []
     more = _tried(trial, goal) if trial and tried else ()
-    return [*more, *of_occupancy(resident(configuration), launch, tried=tried)]
+    return [*more, *of_occupancy(now, launch, tried=tried)]
 
 
 def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None = None) -> Need | None:
@@ -181,11 +185,11 @@ def _compiled(trial: Trial, point: Point, goal: Goal, where: str = "") -> Fix:
     return Fix("option" if drawback else "try" if untried else "fix", text)
 
 
-def _untried(
-    kernel: Kernel, launch: Launch | None, code: Pressure | None, configuration: Configuration | None
-) -> Iterator[Fix]:
+def _untried(kernel: Kernel, launch: Launch | None, code: Pressure | None, now: Occupancy | None) -> Iterator[Fix]:
     if kernel.sass is not None and kernel.sass.roles:
-        yield Fix("try", _ROLES)
+        yield Fix("try", _ROLES if _can_shift(kernel.sass.roles, _warpgroups(kernel, launch)) else FEWER)
+    elif now is not None and not now.can_launch and "registers" not in now.limiters:
+        yield from _of_launch(now, tried=False)  # no bounds make a launch possible that other resources prevent
     elif kernel.saves_for_callers:
         yield Fix("try", _INLINE)
     elif kernel.role == "function":
@@ -193,22 +197,22 @@ def _untried(
         yield Fix("try", FEWER if limit is None else f"-maxrregcount above {limit} for its source file {_NOT_TRIED}")
     else:
         exact = launch is not None and launch.dynamic_shared_bytes is not None
-        yield _higher_limit(kernel, registers_needed(kernel, code), configuration, exact=exact)
+        yield _higher_limit(kernel, registers_needed(kernel, code), now, exact=exact)
 
 
-def _higher_limit(kernel: Kernel, need: Need | None, configuration: Configuration | None, *, exact: bool) -> Fix:
+def _higher_limit(kernel: Kernel, need: Need | None, occupancy: Occupancy | None, *, exact: bool) -> Fix:
     """Fix that allows more registers. ``exact``: the dynamic shared memory is known."""
     now, most = kernel.usage.registers, most_registers(kernel)
     least = need.registers if need is not None else 0 if now is None else now + 1
     if now is None or now >= most or least > most:
         return Fix("try", FEWER)
-    if configuration is None or configuration.threads_per_block > configuration.device.max_threads_per_block:
+    if occupancy is None or occupancy.limits["warps"] == 0:
         here = device_of(kernel)
         limit = max(-(-least // REGISTER_STEP) * REGISTER_STEP, least_limit(here) if here is not None else 0)
         setting = _limit_setting(kernel, min(limit, most), " or higher" * (need is None and limit < most))
         return Fix("try", f"{setting}; --launch shows its cost in blocks/SM {_NOT_TRIED}")
+    configuration, blocks = occupancy.configuration, occupancy.resident_blocks
     here, threads = configuration.device, configuration.threads_per_block
-    blocks = resident(configuration).resident_blocks
     freed = register_limit(here, threads).registers
     same = f"the same {count(blocks, 'block')}/SM"
     if exact and freed > now and limit_of(kernel) is not None and _blocks_at(configuration, freed) == blocks:
@@ -255,11 +259,26 @@ def _in_place(kernel: Kernel) -> str:
 # ---- roles, launch, blocks ----------------------------------------------------------------------------------------
 
 
+def _warpgroups(kernel: Kernel, launch: Launch | None) -> int:
+    """Warpgroups of a block; 0 if unknown."""
+    bounds = kernel.launch_bounds
+    threads = launch.threads_per_block if launch else bounds.threads if bounds else None
+    return (threads or 0) // (4 * WARP_THREADS)
+
+
+def _can_shift(roles: Sequence[WarpRole], groups: int) -> bool:
+    """Whether roles without spills have registers to spare for the others, even if each has one warpgroup only."""
+    spare = [role.registers - _LEAST for role in roles if role.registers and role.spill and not role.spill.bytes]
+    if not groups or any(role.follows or (role.registers or 0) >= MOST_REGISTERS for role in roles):
+        return False  # warps may change their role, or have all that an instruction can name
+    return sum(spare) >= REGISTER_STEP * max(groups - len(spare), 1)
+
+
 def _of_roles(kernel: Kernel, launch: Launch | None) -> Iterator[Fix]:
     """Registers that the roles of a block can have in all."""
-    threads = launch.threads_per_block if launch else kernel.launch_bounds.threads if kernel.launch_bounds else None
-    if threads is not None and kernel.usage.registers is not None:
-        groups, each = threads // (4 * WARP_THREADS), -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
+    groups = _warpgroups(kernel, launch)
+    if groups and kernel.usage.registers is not None:
+        each = -(-kernel.usage.registers // REGISTER_STEP) * REGISTER_STEP
         text = f"setmaxnreg values of at most {groups * each:,}, summed over the warpgroups ({groups} × {each})"
         yield Fix("fix", text)
 
@@ -326,29 +345,19 @@ def _of_limiter(limiter: Limiter, occupancy: Occupancy, source: LaunchSource, *,
             blocks = f"{now} → {bounds.blocks} blocks/SM"
         yield Fix("try", f"{setting}, {blocks}; may spill {_NOT_TRIED}")
     elif limiter == "shared_memory" and (step := ways["shared"]):
-        yield Fix(
-            "try",
-            f"{step.before - step.after:,} B less shared memory per block: {now} → {step.blocks_after} blocks/SM;"
-            f" smaller tiles or fewer stages {_NOT_TRIED}",
-        )
+        text = f"{step.before - step.after:,} B less shared memory per block: {now} → {step.blocks_after} blocks/SM"
+        yield Fix("try", f"{text}; smaller tiles or fewer stages {_NOT_TRIED}")
     elif limiter == "barriers" and (step := ways.get("barriers")) and occupancy.limits["blocks"] != now:
-        yield Fix(
-            "try",
-            f"at most {count(step.after, 'named barrier')}: {now} → {step.blocks_after} blocks/SM {_NOT_TRIED}",
-        )
+        barriers = count(step.after, "named barrier")
+        yield Fix("try", f"at most {barriers}: {now} → {step.blocks_after} blocks/SM {_NOT_TRIED}")
 
 
-def _configuration(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Configuration | None:
-    usage, target = kernel.usage, on or kernel.key.arch
-    if launch is None or launch.source == "assumed" or usage.registers is None or target is None:
+def _at_launch(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Occupancy | None:
+    """Occupancy of a kernel at its launch; ``None`` if either is unknown."""
+    if launch is None:
         return None
     try:
-        return launched(
-            resolve(target)[0],
-            launch,
-            registers=usage.registers,
-            static_shared_bytes=usage.shared_bytes or 0,
-            barriers=usage.barriers or 0,
-        )
+        summary = summarise(kernel.usage, on or kernel.key.arch, launch)
     except UsageError:
         return None
+    return None if summary.assumed else summary.occupancy

@@ -146,11 +146,9 @@ def why_here(about: Ranked) -> str:
     words = [count(len(about.kernels), noun)]
     if about.about == "spills":
         words.append(f"{share_text(about.share)} of the spill cost")
+    if about.time_ns is not None:
+        words.append(f"{time_text(about.time_ns)} measured")
     if about.spill_ns is not None:
         share = about.spill_ns / about.time_ns if about.time_ns else 0
-        words.append(
-            f"{time_text(about.time_ns or 0)} measured, spills are {share_text(share)} of executed instructions"
-        )
-    elif about.time_ns is not None:
-        words.append(f"{time_text(about.time_ns)} measured")
+        words.append(f"spills are {share_text(share)} of executed instructions")
     return ", ".join(words)

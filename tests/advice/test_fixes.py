@@ -46,7 +46,8 @@ def compiled(options: str = "", version: str = "13.0.88", threads: int | None = 
     )
 
 
-ROLE = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
+ROLE = WarpRole(address=16, registers=216, follows=False, spill=Traffic(stores=2, store_bytes=8), local=Traffic())
+IDLE, SPARE = (replace(ROLE, address=32, registers=registers, spill=Traffic()) for registers in (32, 40))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,11 @@ ROLE = WarpRole(address=16, registers=24, follows=False, spill=Traffic(stores=2,
         (compiled(register_limit=40), launch(256), "try", "__launch_bounds__(256, 5) in place of any __maxnreg__: up"),
         (compiled("-maxrregcount=40"), launch(256), "try", "__launch_bounds__(256, 5): up to 48 registers, 6 →"),
         (compiled("-v -g"), launch(256), "fix", "check a build without -G"),
-        (compiled(roles=(ROLE,)), launch(256), "try", "more registers for the warps that spill (setmaxnreg)"),
+        (compiled(roles=(ROLE, SPARE)), launch(384), "try", "more registers for the warps that spill (setmaxnreg)"),
+        (compiled(roles=(ROLE, SPARE)), None, "try", FEWER),  # how many warpgroups share them?
+        (compiled(roles=(ROLE, replace(SPARE, follows=True))), launch(384), "try", FEWER),
+        (compiled(roles=(ROLE, IDLE)), launch(384), "try", FEWER),
+        (compiled(threads=512, registers=64), launch(512, dynamic=300_000), "fix", "at most 232,448 B of shared"),
         (compiled(role="function"), launch(256), "try", FEWER),
         (compiled("-maxrregcount=40", role="function"), None, "try", "-maxrregcount above 40 for its source file"),
     ],

@@ -46,14 +46,15 @@ def steps(kernel: Kernel, launch: Launch | None) -> tuple[list[Setting], str]:
     now = summary.occupancy
     if now is None:
         return [], summary.unknown
+    if not now.can_launch and "registers" not in now.limiters:
+        return [], f"the kernel cannot launch: {'; '.join(now.reasons)}"
     if spills:
         limits = bounds_for_more_registers(now.configuration)
         return [Setting(threads=each.threads, blocks=each.blocks) for each in limits], ""
     if summary.at_most:
         return [], "dynamic shared memory unknown; set --launch 'GLOB=THREADS,BYTES'"
     if "registers" not in now.limiters:
-        limited = f"occupancy is limited by {limited_by(now.limiters)}, not by registers"
-        return [], limited if now.can_launch else f"the kernel cannot launch: {'; '.join(now.reasons)}"
+        return [], f"occupancy is limited by {limited_by(now.limiters)}, not by registers"
     more = bounds_for_more_blocks(now)
     if more is None:
         return [], "no lower register count adds a block"
