@@ -165,7 +165,7 @@ def causes(
     if kernel.sass is None:
         return
     arrays = kernel.sass.local.of("array")
-    if arrays.accesses:
+    if arrays.accesses and not kernel.saves_for_callers:
         lines = ", ".join(each.text for each in by_cost(kernel.sass.local, "array", tree)[:TOP])
         at = f" at {lines}" if lines else ""
         yield f"accesses to local arrays, or to variables whose address is taken, move {arrays.bytes:,} B{at}"

@@ -58,10 +58,9 @@ def advice(
     made = Advice(ranked=about, trial=trial, untried=untried if trial is None else trial.missing)
     if about.about == "occupancy":
         summary = summary_of(kernel, launch)
-        limits = () if summary is None else summary.findings
-        reasons = (*([summary.line] if summary else []), *(f"{LABELS[name]}: {text}" for name, text in limits))
+        reasons = [summary.line, *(f"{LABELS[name]}: {text}" for name, text in summary.findings)] if summary else []
         found = fixes(kernel, launch, code, trial, goal or Goal("blocks"))
-        return structs.replace(made, causes=reasons, fixes=tuple(found))
+        return structs.replace(made, causes=tuple(reasons), fixes=tuple(found))
     local = kernel.sass.local if kernel.sass else NO_TRAFFIC
     groups = [] if code is None else live_groups(code, local, tree)
     return structs.replace(
@@ -76,17 +75,18 @@ def advice(
 def facts(made: Advice, commands: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """(heading, text) of each known fact about a family."""
     if made.ranked.about == "spills":
-        lines = ", ".join(f"{place.text} {share_text(place.share or 0)}" for place in made.places)
-        binary = "" if made.ranked.worst.sass else ", and pass the binary"
-        yield "lines", lines or f"unknown; compile with -lineinfo{binary}"
+        code, lines = made.ranked.worst.sass, [f"{each.text} {share_text(each.share or 0)}" for each in made.places]
+        if lines or not code or not code.local.lines:
+            how = "-lineinfo" if code else "-lineinfo, and pass the binary"
+            yield "lines", ", ".join(lines) or f"unknown; compile with {how}"
     yield from (("cause", text) for text in made.causes or ["unknown"])
     yield from made.fixes
     if made.untried:
         yield "tried", f"none: {made.untried}"
     elif made.trial is not None:
         for point in made.trial.points:
-            in_ptx = ", tried in PTX" * point.in_ptx
-            yield "tried", f"{point.setting.source}: {point.outcome(made.trial.points[0])}{in_ptx}"
+            outcome = point.outcome(made.trial.points[0]) + ", tried in PTX" * point.in_ptx
+            yield "tried", f"{point.setting.source}: {outcome}"
     yield from (("next", text) for text in commands)
 
 

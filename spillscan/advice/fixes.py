@@ -58,7 +58,7 @@ _NO_DEBUG = "check a build without -G"
 _ROLES = f"more registers for the warps that spill (setmaxnreg), fewer for the others {_NOT_TRIED}"
 _LEAST = 24
 """Smallest value of ``setmaxnreg`` (PTX ISA)."""
-_INLINE = f"__forceinline__: an inlined function saves no registers for its callers {_NOT_TRIED}"
+_INLINE = f"__forceinline__, unless recursive: an inlined function saves no registers for its callers {_NOT_TRIED}"
 
 
 class Fix(NamedTuple):

@@ -125,7 +125,8 @@ def lines(called: str, kernel: Kernel, stats: SassStats, pressure: Pressure | No
     if not local.total.accesses:
         yield "  no local memory"
         return
-    spill, frame = local.spill, "callee-saved registers" if kernel.saves_for_callers else "call frame"
+    spill, saves = local.spill, kernel.saves_for_callers and local.of("frame").pair == kernel.spills
+    frame = "callee-saved registers" if saves else "call frame"
     yield f"  spills: {_traffic(spill)}; classified by {_EVIDENCE.get(local.evidence, local.evidence)}"
     for kind, name in (("array", "local arrays"), ("frame", frame), ("unknown", "unknown")):
         other = local.of(kind)  # type: ignore[arg-type]

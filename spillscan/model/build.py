@@ -118,11 +118,12 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
 
         The code shows this: if ptxas marks its spills, the function's own frame has nothing else.
         """
-        printed, code = self.usage.spills, self.sass
+        printed, code = self.spills, self.sass
         if self.role != "function" or not printed or not any(printed) or code is None or not code.instructions:
             return False
         others = code.local.of("spill").accesses + code.local.of("unknown").accesses
-        return not others and code.local.of("frame").pair == printed
+        saved = code.local.frame or code.local.of("frame")  # arguments and arrays may be in the frame, too
+        return not others and saved.pair == printed
 
     @property
     def spills(self) -> tuple[int, int] | None:

@@ -10,15 +10,19 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from spillscan import scan
+from spillscan.advice.families import advice, facts
 from spillscan.advice.fixes import FEWER, Goal, Need, fixes, of_occupancy, registers_needed, wanted_by
+from spillscan.advice.ranking import Ranked
 from spillscan.advice.sweep.curves import Point
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.trials import Effects, Trial
+from spillscan.judging.places import Tree
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.model.code import Maker, SassStats, WarpRole
-from spillscan.model.local import Group, LocalTraffic, Traffic
+from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine, Traffic
 from spillscan.occupancy import occupancy
+from spillscan.occupancy.launches import LaunchMap
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.binary.fetch import pressures_of
 from tests.reading.binary.support import stored
@@ -102,9 +106,16 @@ def test_callee_saved_registers() -> None:
     assert found.sass
     found = replace(found, sass=replace(found.sass, local=traffic))
     assert found.saves_for_callers
+    unprinted = replace(found, usage=replace(found.usage, spill_store_bytes=None, spill_load_bytes=None))
+    array = (Group("frame", True, 16, 0, False), 1), (Group("array", False, 4, 0, False), 1)
+    line = CostLine(kind="frame", source=SourceLine(file="k.cu", line=1), accesses=1, bytes=8, depth=0, cost=8, share=1)
+    mixed = replace(traffic, kept=(*traffic.kept, *array), kept_lines=(line,), frame=traffic.of("frame"))
+    found = replace(unprinted, sass=replace(found.sass, local=mixed))
+    made = advice(Ranked("spills", "k", (found,), 16, 1.0), LaunchMap(), Tree())
+    assert [heading for heading, _ in facts(made)] == ["cause", "try"]
     assert fixes(found, None)[0].text.startswith("__forceinline__")
     assert not replace(found, role="entry").saves_for_callers
-    assert not replace(found, usage=replace(found.usage, spill_load_bytes=16)).saves_for_callers
+    assert not replace(found, usage=replace(found.usage, spill_store_bytes=8, spill_load_bytes=16)).saves_for_callers
 
 
 # ---- what was compiled --------------------------------------------------------------------------------------------
