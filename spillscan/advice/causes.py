@@ -184,6 +184,14 @@ def options_of(kernel: Kernel) -> str:
     return maker.options if maker else ""
 
 
+def calls_other_units(kernel: Kernel) -> bool:
+    """Whether a kernel may call functions of other units. At the link, it gets as many registers as they use, or fails
+    if its register limit is lower."""
+    code = kernel.sass
+    linked = kernel.final is False or (code is not None and code.maker is not None and "link" in code.maker.tool)
+    return linked and (code is None or not {"CALL", "CAL", "JCAL"}.isdisjoint(name for name, _ in code.opcodes))
+
+
 def most_registers(kernel: Kernel) -> int:
     """Most registers that an instruction of the kernel's arch can address."""
     here = device_of(kernel)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from spillscan.advice.causes import causes, live_groups
-from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed
-from spillscan.advice.ranking import Ranked, summary_of
+from spillscan.advice.fixes import Fix, Goal, Need, fixes, registers_needed, summary_of
+from spillscan.advice.ranking import Ranked
 from spillscan.judging.places import Place, Tree, by_cost
 from spillscan.model.local import NO_TRAFFIC
 from spillscan.occupancy.model import LABELS

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from spillscan.advice.causes import (
     LiveGroup,
+    calls_other_units,
     device_of,
     for_debugger,
     limit_of,
@@ -36,7 +37,7 @@ from spillscan.occupancy.devices import WARP_THREADS
 from spillscan.occupancy.formula import resident
 from spillscan.occupancy.headroom import best_block_sizes, headroom
 from spillscan.occupancy.model import Configuration, Limiter, Occupancy
-from spillscan.occupancy.summary import summarise
+from spillscan.occupancy.summary import Summary, summarise
 from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count, listed
 
@@ -133,7 +134,8 @@ def fixes(
     if goal.wanted == "roles":
         return list(_of_roles(kernel, launch))
     tried = trial is not None and bool(trial.points)
-    now = _at_launch(kernel, launch, on)
+    summary = summary_of(kernel, launch, on) if launch is not None else None
+    now = summary.occupancy if summary is not None and not summary.assumed else None
     if goal.wanted == "spills":
         relief = [f"{each.relief}: saves at most {count(each.fewer, 'register')} {_NOT_TRIED}" for each in groups[:1]]
         made = list(_tried(trial, goal) if trial and tried else _untried(kernel, launch, code, now))
@@ -145,7 +147,7 @@ def fixes(
     if now is None:
         return []
     more = _tried(trial, goal) if trial and tried else ()
-    return [*more, *of_occupancy(now, launch, tried=tried)]
+    return [*more, *of_occupancy(now, launch, tried=tried or calls_other_units(kernel))]  # its callees may need more
 
 
 def registers_needed(kernel: Kernel, code: Pressure | None, trial: Trial | None = None) -> Need | None:
@@ -192,7 +194,7 @@ def _untried(kernel: Kernel, launch: Launch | None, code: Pressure | None, now: 
         yield from _of_launch(now, tried=False)  # no bounds make a launch possible that other resources prevent
     elif kernel.saves_for_callers:
         yield Fix("try", _INLINE)
-    elif kernel.role == "function":
+    elif kernel.role == "function" or calls_other_units(kernel):
         limit = limited_by_option(kernel)
         yield Fix("try", FEWER if limit is None else f"-maxrregcount above {limit} for its source file {_NOT_TRIED}")
     else:
@@ -287,8 +289,8 @@ def _fewer_registers(kernel: Kernel, goal: Goal) -> Iterator[Fix]:
     here, limit = device_of(kernel), (goal.max_registers or 0) // REGISTER_STEP * REGISTER_STEP
     if kernel.role != "entry" or goal.max_registers is None:
         return
-    if limit < (least_limit(here) if here is not None else REGISTER_STEP):
-        yield Fix("try", FEWER)  # ptxas would raise the limit
+    if limit < (least_limit(here) if here is not None else REGISTER_STEP) or calls_other_units(kernel):
+        yield Fix("try", FEWER)  # ptxas would raise the limit, or the link fail
     else:
         yield Fix("try", f"{_limit_setting(kernel, limit)}; may spill {_NOT_TRIED}")
 
@@ -352,12 +354,9 @@ def _of_limiter(limiter: Limiter, occupancy: Occupancy, source: LaunchSource, *,
         yield Fix("try", f"at most {barriers}: {now} → {step.blocks_after} blocks/SM {_NOT_TRIED}")
 
 
-def _at_launch(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Occupancy | None:
-    """Occupancy of a kernel at its launch; ``None`` if either is unknown."""
-    if launch is None:
-        return None
+def summary_of(kernel: Kernel, launch: Launch | None, on: str | None = None) -> Summary | None:
+    """Occupancy of a kernel; ``None`` if its launch is impossible."""
     try:
-        summary = summarise(kernel.usage, on or kernel.key.arch, launch)
+        return summarise(kernel.usage, on or kernel.key.arch, launch)
     except UsageError:
         return None
-    return None if summary.assumed else summary.occupancy

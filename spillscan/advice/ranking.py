@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from spillscan.advice.fixes import of_occupancy
-from spillscan.model import Kernel, Launch
+from spillscan.advice.fixes import of_occupancy, summary_of
+from spillscan.model import Kernel
 from spillscan.model.local import cost
-from spillscan.occupancy.summary import Summary, summarise
-from spillscan.output.errors import UsageError
 from spillscan.output.nouns import count
 from spillscan.reading.machine.spillmap import share_text
 
@@ -128,14 +126,6 @@ def _empty(kernel: Kernel, launches: Launches, asked: dict[tuple[object, ...], f
         known = summary.occupancy if summary is not None and not summary.at_most else None
         asked[question] = 1 - known.fraction if known is not None and of_occupancy(known, launch) else None
     return asked[question]
-
-
-def summary_of(kernel: Kernel, launch: Launch | None) -> Summary | None:
-    """Occupancy of a kernel; ``None`` if its launch is impossible."""
-    try:
-        return summarise(kernel.usage, kernel.key.arch, launch)
-    except UsageError:
-        return None
 
 
 def why_here(about: Ranked) -> str:

@@ -138,16 +138,16 @@ def title(curve: Curve, names: Names) -> str:
         elif curve.launch.dynamic_shared_bytes:
             launch += f", {curve.launch.dynamic_shared_bytes:,} B dynamic shared memory"
         launch += " (launch bounds)" * (curve.launch.source == "bounds")
-    ptxas = f"ptxas {curve.toolkit}{', no options' * curve.bare}"
+    unlinked = any(each.kernel and each.kernel.final is False for each in curve.points)
+    ptxas = f"ptxas {curve.toolkit}{', no options' * curve.bare}{', before the link' * unlinked}"
     return printable(f"{names.of(curve.symbol)} ({curve.arch}, {ptxas}): {launch}")
 
 
 def sentences(curve: Curve) -> Iterator[str]:
     """Failures, each with the settings where it occurs."""
     failures: dict[str, list[str]] = {}
-    for each in curve.points:
-        if each.failure:
-            failures.setdefault(each.failure, []).append(each.setting.label)
+    for each in (point for point in curve.points if point.failure):
+        failures.setdefault(each.failure, []).append(each.setting.label)
     yield from (f"{', '.join(labels)}: {printable(line, _LONGEST_REASON)}" for line, labels in failures.items())
 
 

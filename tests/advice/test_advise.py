@@ -10,15 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.advice.families import advice
+from spillscan.advice.families import advice, facts
 from spillscan.advice.ranking import ranked
 from spillscan.builds import RUN_FILE
 from spillscan.builds.record import read
 from spillscan.cli import main
 from spillscan.commands._offers import source_of
 from spillscan.judging.places import Tree
+from spillscan.model import Usage
 from spillscan.model.code import SassStats
-from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine
+from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine, Traffic
 from spillscan.naming import Names
 from spillscan.occupancy.launches import LaunchMap
 from tests.builds.made import call, run_file
@@ -35,6 +36,16 @@ def test_lines_name_inlined_code() -> None:
     found = kernel("k", 8, sass=replace(stats, local=replace(stats.local, kept_lines=(line,))))
     (place,) = advice(ranked([found], Names([found.named_by]), LaunchMap())[0], LaunchMap(), Tree()).places
     assert place.text == "src/gemm.cu:50 (inlined: math.cuh:9)"
+
+
+def test_saved_registers_need_no_lines() -> None:
+    line = CostLine(kind="frame", source=SourceLine(file="k.cu", line=1), accesses=1, bytes=8, depth=0, cost=8, share=1)
+    kept = (Group("frame", True, 16, 0, False), 1), (Group("array", False, 4, 0, False), 1)
+    local = LocalTraffic(kept=kept, kept_lines=(line,), frame=Traffic(stores=1, store_bytes=8))
+    code = SassStats(instructions=8, code_bytes=128, opcodes=(), local=local)
+    found = kernel("k", role="function", usage=Usage(), sass=code)
+    made = advice(ranked([found], Names([found.named_by]), LaunchMap())[0], LaunchMap(), Tree())
+    assert [heading for heading, _ in facts(made)] == ["cause", "try"]
 
 
 def test_every_command_to_try_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

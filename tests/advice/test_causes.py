@@ -95,10 +95,7 @@ def spilling(
         (spilling(registers=255), "255 registers, the maximum of sm_90"),
         (spilling(registers=253), "253 registers, with a maximum of 255 on sm_90"),
         (spilling(limit=168, threads=384, registers=166), "launch bounds of 384 threads limit it to 168 registers"),
-        (
-            spilling(limit=168, threads=384, registers=80),
-            "launch bounds of 384 threads limit it to 168 registers; ptxas uses 80",
-        ),
+        (spilling(limit=168, threads=384), "launch bounds of 384 threads limit it to 168 registers; ptxas uses 40"),
         (
             spilling(limit=40, threads=64),
             "launch bounds (64 threads and a minimum of blocks per SM) or __maxnreg__ limit it to 40 registers",

@@ -10,21 +10,20 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from spillscan import scan
-from spillscan.advice.families import advice, facts
 from spillscan.advice.fixes import FEWER, Goal, Need, fixes, of_occupancy, registers_needed, wanted_by
-from spillscan.advice.ranking import Ranked
-from spillscan.advice.sweep.curves import Point
+from spillscan.advice.sweep.curves import Curve, Point
+from spillscan.advice.sweep.proposals import refusal
 from spillscan.advice.sweep.settings import AS_IS, SHARED_SPILLS, Setting
 from spillscan.advice.sweep.trials import Effects, Trial
-from spillscan.judging.places import Tree
 from spillscan.judging.rules import all_rules
 from spillscan.model import Kernel, Launch, LaunchBounds
 from spillscan.model.code import Maker, SassStats, WarpRole
-from spillscan.model.local import CostLine, Group, LocalTraffic, SourceLine, Traffic
+from spillscan.model.local import Group, LocalTraffic, Traffic
+from spillscan.naming import Names
 from spillscan.occupancy import occupancy
-from spillscan.occupancy.launches import LaunchMap
 from spillscan.occupancy.summary import summarise
 from spillscan.reading.binary.fetch import pressures_of
+from spillscan.reports.sweep import title
 from tests.reading.binary.support import stored
 from tests.reporting import kernel
 
@@ -92,10 +91,8 @@ def test_a_limit_that_buys_no_block_is_lifted() -> None:
     found = compiled(threads=256, register_limit=40)
     found = replace(found, usage=replace(found.usage, shared_bytes=40_000))
     few = replace(found, usage=replace(found.usage, shared_bytes=130_000))
-    assert fixes(few, launch(256))[0] == (
-        "fix",
-        "__launch_bounds__(256, 1): up to 255 registers at the same 1 block/SM",
-    )
+    text = "__launch_bounds__(256, 1): up to 255 registers at the same 1 block/SM"
+    assert fixes(few, launch(256))[0] == ("fix", text)
     assert fixes(found, launch(256))[0].kind == "try"
     assert fixes(few, launch(256, dynamic=None))[0].kind == "try"
 
@@ -106,16 +103,9 @@ def test_callee_saved_registers() -> None:
     assert found.sass
     found = replace(found, sass=replace(found.sass, local=traffic))
     assert found.saves_for_callers
-    unprinted = replace(found, usage=replace(found.usage, spill_store_bytes=None, spill_load_bytes=None))
-    array = (Group("frame", True, 16, 0, False), 1), (Group("array", False, 4, 0, False), 1)
-    line = CostLine(kind="frame", source=SourceLine(file="k.cu", line=1), accesses=1, bytes=8, depth=0, cost=8, share=1)
-    mixed = replace(traffic, kept=(*traffic.kept, *array), kept_lines=(line,), frame=traffic.of("frame"))
-    found = replace(unprinted, sass=replace(found.sass, local=mixed))
-    made = advice(Ranked("spills", "k", (found,), 16, 1.0), LaunchMap(), Tree())
-    assert [heading for heading, _ in facts(made)] == ["cause", "try"]
     assert fixes(found, None)[0].text.startswith("__forceinline__")
     assert not replace(found, role="entry").saves_for_callers
-    assert not replace(found, usage=replace(found.usage, spill_store_bytes=8, spill_load_bytes=16)).saves_for_callers
+    assert not replace(found, usage=replace(found.usage, spill_load_bytes=16)).saves_for_callers
 
 
 # ---- what was compiled --------------------------------------------------------------------------------------------
@@ -229,8 +219,7 @@ def test_blocks_and_launches(figures: dict[str, int], expected: list[tuple[str, 
 
 def test_a_block_is_not_larger_than_launch_bounds_allow() -> None:
     small = occupancy("sm_90", registers=16, threads_per_block=32)
-    assert of_occupancy(small, launch(32, "bounds")) == []
-    assert of_occupancy(small, launch(32, "required")) == []
+    assert of_occupancy(small, launch(32, "bounds")) == of_occupancy(small, launch(32, "required")) == []
 
 
 def test_each_rule_gets_a_fix_of_its_own_kind() -> None:
@@ -241,7 +230,20 @@ def test_each_rule_gets_a_fix_of_its_own_kind() -> None:
     (of_roles,) = fixes(found, launch(384), goal=Goal("roles"))
     assert of_roles.text == "setmaxnreg values of at most 480, summed over the warpgroups (3 × 160)"
     assert fixes(found, launch(384), goal=Goal("blocks")) == fixes(found, None, goal=Goal("none")) == []
-    assert fixes(compiled(), None, goal=Goal("registers", max_registers=36)) == [
-        ("try", "__maxnreg__(32); may spill (not tried)")
-    ]
-    assert fixes(compiled(), None, goal=Goal("registers", max_registers=23)) == [("try", FEWER)]  # ptxas takes 24
+    for most, text in ((36, "__maxnreg__(32); may spill (not tried)"), (23, FEWER)):  # ptxas takes at least 24
+        assert fixes(compiled(), None, goal=Goal("registers", max_registers=most)) == [("try", text)]
+
+
+@pytest.mark.parametrize(("final", "tool"), [(False, "ptxas"), (True, "nvlink")])
+def test_no_bounds_are_proposed_if_functions_of_other_units_are_called(final: bool, tool: str) -> None:
+    found = replace(compiled(threads=256, register_limit=40), final=final)
+    assert found.sass
+    code = replace(found.sass, opcodes=(("CALL", 1),), maker=Maker(tool=tool, version="13.5.37", options=""))
+    calling = replace(found, sass=code)
+    assert fixes(found, launch(256))[0].text != fixes(calling, launch(256))[0].text == FEWER
+    assert fixes(found, launch(256), goal=Goal("blocks")) != fixes(calling, launch(256), goal=Goal("blocks")) == []
+    assert fixes(calling, None, goal=Goal("registers", max_registers=36)) == [("try", FEWER)]
+    assert "functions of other units" in refusal(calling, "nvcc -c k.cu")
+    point = Point(setting=AS_IS, kernel=calling)
+    curve = Curve(input="k.cu", symbol="k", arch="sm_90", toolkit="13.5.37", launch=None, points=(point,))
+    assert ("before the link" in title(curve, Names(["k"]))) is not final

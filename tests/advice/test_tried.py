@@ -16,30 +16,21 @@ import pytest
 
 from spillscan.advice.sweep import ptx
 from spillscan.advice.sweep.settings import Setting
-from tests.advice.sweep.support import NVCC, PTX, PTXAS
-from tests.conftest import FIXTURES, ROOT, sized
-from tests.conftest import run as command
+from tests.advice.sweep.support import NVCC, PTX, PTXAS, run
+from tests.conftest import FIXTURES, sized
 
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 GEMM, ATTENTION = "_Z4gemmILi8ELi8EEvPKfS1_Pfiii", "_Z9attentionILi64EEvPKfS1_S1_Pfi"
 
 
-def advise(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
-    return spillscan(folder, "advise", *words, **environment)
-
-
 def spillscan(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
-    path = f"{PTXAS.parent}:/usr/bin:/bin"
-    variables = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, **environment}
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        variables.pop(name, None)
-    done = command(*words, cwd=folder, env=variables)
-    return done.returncode, done.stdout.decode() or done.stderr.decode()
+    status, said, errors = run(*words, folder=folder, **environment)
+    return status, said or errors
 
 
 def first(folder: Path, *words: str, **environment: str) -> dict[str, Any]:
-    status, said = advise(folder, *words, "-f", "json", **environment)
+    status, said = spillscan(folder, "advise", *words, "-f", "json", **environment)
     assert status == 0, said
     found: dict[str, Any] = json.loads(said)["first"][0]
     return found
@@ -63,9 +54,14 @@ def compiled(text: str, symbol: str) -> tuple[int, int, str]:
     return int(used[1]), int(spills[1]) + int(spills[2]), f"{shlex.join(words)}\n{said}"
 
 
-def next_command(said: str) -> list[str]:
-    (line,) = re.findall(r"^  next +(.*)$", said, re.M)
-    return shlex.split(line)
+def next_step(folder: Path, *words: str) -> tuple[str, list[str], str]:
+    """Output of a failing ``check``, the words of the command that it prints, and that command's output."""
+    status, said = spillscan(folder, "check", "build.log", *words)
+    assert status == 1
+    (line,) = re.findall(r"^  next +spillscan (.*)$", said, re.M)
+    status, answer = spillscan(folder, *shlex.split(line))
+    assert status == 0
+    return said, shlex.split(line), " ".join(answer.split())
 
 
 @pytest.mark.parametrize(("symbol", "bounds"), sized([(GEMM, (256, 4))], [(GEMM, (256, 4)), (ATTENTION, (128, 8))]))
@@ -124,7 +120,7 @@ def test_untried_kernels_have_a_reason(prepare: Any, why: str, tmp_path: Path) -
     plain = first(tmp_path, "build.log")
     offered = any(each.endswith("--try") for each in plain["commands"])
     assert offered is (plain["tried"] is None), "it says what is missing, or offers to try"
-    status, said = advise(tmp_path, "build.log", "--try")
+    status, said = spillscan(tmp_path, "advise", "build.log", "--try")
     assert status == 0
     assert "tried   none: " in said
 
@@ -190,15 +186,11 @@ def test_a_failing_check_leads_to_the_tried_fix(tmp_path: Path) -> None:
     """By the one command that it prints."""
     source = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
     (tmp_path / "build.log").write_text(ptxas(source, GEMM, tmp_path)[2])
-    status, said = spillscan(tmp_path, "check", "build.log")
-    assert status == 1
+    said, words, answer = next_step(tmp_path)
     assert "\n  try    " in said
-    program, *words = next_command(said)
-    assert (program, words[-1]) == ("spillscan", "--try")
-    status, answer = spillscan(tmp_path, *words)
-    assert status == 0
-    assert "cause launch bounds (256 threads and a minimum of blocks per SM)" in " ".join(answer.split())
-    assert "option __launch_bounds__(256, 2): " in " ".join(answer.split())
+    assert words[-1] == "--try"
+    assert "cause launch bounds (256 threads and a minimum of blocks per SM)" in answer
+    assert "option __launch_bounds__(256, 2): " in answer
 
 
 FFT, STENCIL, NARROW = "_Z3fftILi32EEvP6float2i", "_Z7stencilILi8EEvPKdPdS1_iii", "_Z3fftILi8EEvP6float2i"
@@ -236,7 +228,7 @@ def test_the_next_block_equals_ptxas_with_its_bounds(
     _, data = spillscan(tmp_path, "occupancy", *words, "-f", "json")
     assert json.loads(data)[0]["tried"] == made["tried"]
     for form, lead in (("text", f"{kind:8}"), ("markdown", f"- {kind}: `")):
-        assert f"{lead}{sentence}" in advise(tmp_path, *words, "-f", form, COLUMNS="500")[1]
+        assert f"{lead}{sentence}" in spillscan(tmp_path, "advise", *words, "-f", form, COLUMNS="500")[1]
     plain = first(tmp_path, *words[:-1])
     assert plain["tried"] is None
     assert plain["commands"][0].endswith(" --try")
@@ -288,13 +280,9 @@ def test_a_check_that_fails_for_blocks_leads_to_the_tried_fix(tmp_path: Path) ->
     (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), "_Z3fftILi16EEvP6float2i", tmp_path)[2])
     launch = "launch: {threads_per_block: 256, dynamic_shared_bytes: 0}"
     (tmp_path / "spillscan.yaml").write_text(f'kernels:\n  - match: "*"\n    {launch}\n    min_blocks_per_sm: 4\n')
-    status, said = spillscan(tmp_path, "check", "build.log")
-    assert status == 1
-    program, *words = next_command(said)
-    assert (program, words[-1]) == ("spillscan", "--try")
-    status, answer = spillscan(tmp_path, *words)
-    assert status == 0
-    assert "option __launch_bounds__(256, 4): " in " ".join(answer.split())
+    _, words, answer = next_step(tmp_path)
+    assert words[-1] == "--try"
+    assert "option __launch_bounds__(256, 4): " in answer
 
 
 @pytest.mark.parametrize(
@@ -309,10 +297,6 @@ def test_more_registers_lead_to_limits_and_bounds(launch: str, command: str, lea
     (tmp_path / "build.log").write_text(USED.sub("Used 40 registers", log))
     assert spillscan(tmp_path, "baseline", "write", "build.log", *words)[0] == 0
     (tmp_path / "build.log").write_text(log)
-    status, said = spillscan(tmp_path, "check", "build.log", "--baseline", "spillscan-baseline.jsonl", *words)
-    assert status == 1
-    program, *words = next_command(said)
-    assert (program, words[0]) == ("spillscan", command)
-    status, answer = spillscan(tmp_path, *words)
-    assert status == 0
-    assert leads_to in " ".join(answer.split())
+    _, words, answer = next_step(tmp_path, "--baseline", "spillscan-baseline.jsonl", *words)
+    assert words[0] == command
+    assert leads_to in answer

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 
+from spillscan.advice.causes import calls_other_units
 from spillscan.advice.sweep.settings import Setting, release
 from spillscan.advice.sweep.units import tool
 from spillscan.model import Kernel, Launch
@@ -75,6 +76,8 @@ def refusal(kernel: Kernel, command: str) -> str:
         return "it is a device function; only kernels are tried"
     if kernel.sass is not None and kernel.sass.roles:
         return "its warps get their registers from setmaxnreg, not from launch bounds"
+    if calls_other_units(kernel):
+        return "it may call functions of other units, whose registers count at the link"
     if not command:
         record = "no `spillscan run` recorded its compile command"
         named = next((file for file in (kernel.source, kernel.key.unit) if file and file.endswith((".cu", ".ptx"))), "")
