@@ -188,7 +188,7 @@ def calls_other_units(kernel: Kernel) -> bool:
     """Whether a kernel may call functions of other units. At the link, it gets as many registers as they use, or fails
     if its register limit is lower."""
     code = kernel.sass
-    linked = kernel.final is False or (code is not None and code.maker is not None and "link" in code.maker.tool)
+    linked = kernel.final is not None or (code is not None and code.maker is not None and "link" in code.maker.tool)
     return linked and (code is None or not {"CALL", "CAL", "JCAL"}.isdisjoint(name for name, _ in code.opcodes))
 
 

@@ -58,6 +58,7 @@ IDLE, SPARE = (replace(ROLE, address=32, registers=registers, spill=Traffic()) f
     [
         (kernel("k", 160, registers=64), launch(256), "try", "__launch_bounds__(256, 3): up to 80 registers, 4 →"),
         (kernel("k", 160, registers=64), launch(256, dynamic=None), "try", "__launch_bounds__(256, 3): up to 80"),
+        (kernel("k", 160, registers=64, final=True), launch(256), "try", FEWER),  # relocatable, callees unknown
         (kernel("k", 160, registers=64), launch(1024), "try", "at most 896 threads per block: up to 72 registers"),
         (kernel("k", 160, registers=40), None, "try", "__maxnreg__(48) or higher in place of launch bounds; --launch"),
         (kernel("k", 160, registers=63, arch="sm_30"), None, "try", FEWER),
@@ -234,8 +235,8 @@ def test_each_rule_gets_a_fix_of_its_own_kind() -> None:
         assert fixes(compiled(), None, goal=Goal("registers", max_registers=most)) == [("try", text)]
 
 
-@pytest.mark.parametrize(("final", "tool"), [(False, "ptxas"), (True, "nvlink")])
-def test_no_bounds_are_proposed_if_functions_of_other_units_are_called(final: bool, tool: str) -> None:
+@pytest.mark.parametrize(("final", "tool"), [(False, "ptxas"), (None, "nvlink")])
+def test_no_bounds_are_proposed_if_functions_of_other_units_are_called(final: bool | None, tool: str) -> None:
     found = replace(compiled(threads=256, register_limit=40), final=final)
     assert found.sass
     code = replace(found.sass, opcodes=(("CALL", 1),), maker=Maker(tool=tool, version="13.5.37", options=""))
@@ -244,6 +245,6 @@ def test_no_bounds_are_proposed_if_functions_of_other_units_are_called(final: bo
     assert fixes(found, launch(256), goal=Goal("blocks")) != fixes(calling, launch(256), goal=Goal("blocks")) == []
     assert fixes(calling, None, goal=Goal("registers", max_registers=36)) == [("try", FEWER)]
     assert "functions of other units" in refusal(calling, "nvcc -c k.cu")
-    point = Point(setting=AS_IS, kernel=calling)
-    curve = Curve(input="k.cu", symbol="k", arch="sm_90", toolkit="13.5.37", launch=None, points=(point,))
-    assert ("before the link" in title(curve, Names(["k"]))) is not final
+    points = (Point(setting=AS_IS, kernel=calling),)
+    curve = Curve(input="k.cu", symbol="k", arch="sm_90", toolkit="13.5.37", launch=None, points=points)
+    assert ("before the link" in title(curve, Names(["k"]))) is (final is False)

@@ -234,29 +234,21 @@ def test_the_next_block_equals_ptxas_with_its_bounds(
     assert plain["commands"][0].endswith(" --try")
 
 
-def unlinked(folder: Path) -> None:
-    (folder / "k.ptx").unlink()
-
-
-def others(folder: Path) -> None:
-    text = ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))
-    (folder / "k.ptx").write_text(text)
-
-
 @pytest.mark.parametrize(
-    ("launch", "prepare", "why"),
+    ("launch", "source", "why"),
     [
-        ((), None, "block size unknown; set --launch 'GLOB=THREADS'"),
-        (("--launch", "*=256,999999"), None, "the kernel cannot launch: "),
-        (("--launch", "*=32,65536,override"), None, "occupancy is limited by shared memory, not by registers"),
-        (("--launch", "*=256"), unlinked, "k.ptx was not found, and no `spillscan run` recorded its compile command"),
-        (("--launch", "*=256"), others, "recompiled, it differs from the input (spill stores 0 → 1,224 B): "),
+        ((), "as built", "block size unknown; set --launch 'GLOB=THREADS'"),
+        (("--launch", "*=256,999999"), "as built", "the kernel cannot launch: "),
+        (("--launch", "*=32,65536,override"), "as built", "occupancy is limited by shared memory, not by registers"),
+        (("--launch", "*=256"), "missing", "k.ptx was not found, and no `spillscan run` recorded its compile command"),
+        (("--launch", "*=256"), "other", "recompiled, it differs from the input (spill stores 0 → 1,224 B): "),
     ],
 )  # fmt: skip
-def test_why_no_block_can_be_tried(launch: tuple[str, ...], prepare: Any, why: str, tmp_path: Path) -> None:
-    (tmp_path / "build.log").write_text(ptxas(PTX.read_text(), GEMM, tmp_path)[2])
-    if prepare:
-        prepare(tmp_path)
+def test_why_no_block_can_be_tried(launch: tuple[str, ...], source: str, why: str, tmp_path: Path) -> None:
+    texts = {"as built": PTX.read_text(), "other": ptx.rewritten(PTX.read_text(), Setting(threads=256, blocks=4))}
+    (tmp_path / "build.log").write_text(compiled(PTX.read_text(), GEMM)[2])
+    if source in texts:
+        (tmp_path / "k.ptx").write_text(texts[source])
     words = ("occupancy", "build.log", *launch, "--try")
     status, said = spillscan(tmp_path, *words, COLUMNS="500")
     assert status == 0, said
