@@ -121,7 +121,7 @@ class Kernel(Struct, frozen=True, kw_only=True, gc=False):
         printed, code = self.spills, self.sass
         if self.role != "function" or not printed or not any(printed) or code is None or not code.instructions:
             return False
-        others = code.local.of("spill").accesses + code.local.of("unknown").accesses
+        others = code.local.of("spill").accesses or code.local.doubtful
         saved = code.local.frame or code.local.of("frame")  # arguments and arrays may be in the frame, too
         return not others and saved.pair == printed
 

@@ -79,7 +79,7 @@ def tool(name: str) -> str:
 def _recorded(path: str, globs: Sequence[str]) -> list[Unit]:
     calls = [each for each in record.read(path).compilations if _nvcc(each.command)]
     if not globs and len(calls) > 1:
-        raise UsageError(f"{path} lists {count(len(calls), 'source')}", "choose kernels with --kernel GLOB")
+        raise UsageError(f"no kernel chosen from {count(len(calls), 'source')} in {path}", "pass --kernel GLOB")
     kernels = [each for each in pipeline.scan(path).kernels if any(matches(each, glob) for glob in globs)]
     files = {each.key.unit for each in kernels} | {origin.input for each in kernels for origin in each.origins}
     chosen = calls if len(calls) == 1 else [each for each in calls if not files.isdisjoint((each.object, each.source))]

@@ -40,7 +40,7 @@ def test_commands_stay_as_they_are(
     [
         ("first*", "one", ""),
         ("_Z6secondPf", "two", ""),
-        ("", "", "lists 2 sources"),
+        ("", "", "no kernel chosen from 2 sources"),
         ("third", "", "a run has no compilation of third"),
     ],
 )
