@@ -213,7 +213,7 @@ class Oracle:
             self.count(f"{kind}: {name}", right, f"{where}: {ours}, ptxas {theirs} ({local.evidence})")
         for part, truth in (("own", said.spills), ("all", said.cumulative_spills or said.spills)) if entry else ():
             assert truth is not None
-            least, most = local.bounds("entry", own=part == "own")
+            least, most = (local.own if part == "own" else local).bounds("entry")
             holds = all(low <= it <= high for low, it, high in zip(least.pair, truth, most.pair, strict=True))
             self.count(f"{kind}: bounds of {part} spills", holds, f"{where}: {least} to {most}, ptxas {truth}")
 

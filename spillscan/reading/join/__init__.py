@@ -124,7 +124,7 @@ def _with_sidecars(kernel: Kernel, own: Sequence[Sidecar], issues: list[Issue]) 
     required = None if bounds is None else bounds.required_threads
     most = None if bounds is None else bounds.threads
     if threads is not None and (threads != required if required else most is not None and threads > most):
-        what = f"{kernel.short_name}: {threads} threads per block in {origins[0]}; the code declares {required or most}"
+        what = f"{kernel.short_name}: {threads} threads per block in {origins[0]}; the code allows {required or most}"
         issues.append(Issue(code="launch-mismatch", message=what, origin=origins[0], symbol=kernel.key.symbol))
         return kernel
     threads = threads or required

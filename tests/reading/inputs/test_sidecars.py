@@ -240,7 +240,7 @@ def test_metadata_of_another_compilation_is_not_used(caches: dict[str, Path], tm
     (tmp_path / "softmax.json").write_text(json.dumps(other))
     build = scan(tmp_path)
     assert [issue.code for issue in build.issues] == ["launch-mismatch"]
-    assert build.issues[0].message.endswith("softmax.json; the code declares 256")
+    assert build.issues[0].message.endswith("softmax.json; the code allows 256")
     found = settled(build.kernels[0], None)
     assert found is not None
     assert (found.source, found.dynamic_shared_bytes) == ("required", None)

@@ -112,5 +112,5 @@ def test_launches(
     )
     assert got == launch, why
     threads = sidecars[0].threads_per_block if sidecars else None
-    said = f"k: {threads} threads per block in {PLACE}.json; the code declares {contradicted}"
+    said = f"k: {threads} threads per block in {PLACE}.json; the code allows {contradicted}"
     assert [(each.code, each.message) for each in reported] == [("launch-mismatch", said)] * bool(contradicted)

@@ -1,4 +1,4 @@
-// Two builds: regressions first, each metric before and after.
+// Two builds: regressions first, each changed metric before and after.
 (() => {
   const PAGE = 100;
   const TITLES = { error: "Errors", warning: "Warnings", note: "Notes", "": "Other changes" };
