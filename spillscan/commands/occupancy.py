@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         _of_build(arguments, forms)
         return 0
     if not first:
-        raise UsageError("no device", "name one: spillscan occupancy sm_90 --threads 256 --registers 64")
+        raise UsageError("no device given", "name one: spillscan occupancy sm_90 --threads 256 --registers 64")
     if others:
         raise UsageError(
             f"unexpected argument {others[0][:60]}", "pass one device, or a build (and its device with --device)"

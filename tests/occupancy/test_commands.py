@@ -116,7 +116,7 @@ def test_what_is_missing(capsys):
     for words, what in (
         (["sm_80", "--threads", "128"], "--registers is missing; " + needed),
         (["sm_80"], "--registers is missing; " + needed),
-        (["--registers", "64"], "no device; name one: spillscan occupancy sm_90 --threads 256 --registers 64"),
+        (["--registers", "64"], "no device given; name one: spillscan occupancy sm_90 --threads 256 --registers 64"),
         (["sm_80", "sm_90", "--registers", "64"], "unexpected argument sm_90; pass one device, or a build (and"),
         (["RTX 4091", "--threads", "64"], "unknown device 'RTX 4091'; nearest known: GeForce RTX 4090"),
         (["sm_91"], "unknown compute capability 9.1 (sm_91); nearest known: sm_90"),

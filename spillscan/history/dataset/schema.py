@@ -54,7 +54,7 @@ KernelRow: Any = msgspec.defstruct(
         _column("object", str, "object file, else source file, named in the input"),
         _column("source", str, "source file, if the input names it"),
         _column("role", str, "`entry`, `function` (device function) or `unknown`"),
-        _column("confidence", str, "`certain` or `ambiguous`; for example, `ambiguous` if output is interleaved"),
+        _column("confidence", str, "`certain` or `ambiguous` (as for interleaved output)"),
         _column(
             "final",
             bool | None,

@@ -107,7 +107,7 @@ class Window:
     def check(self, offset: int, size: int, what: str) -> None:
         """Raise :class:`DamageError` unless the window contains ``size`` bytes at ``offset``."""
         if offset < 0 or size < 0 or offset + size > self.size:
-            raise DamageError(f"{what}: {size} bytes at {offset:#x} do not fit in {self.size} bytes", self.start)
+            raise DamageError(f"{what}: {offset + size:,} bytes expected, {self.size:,} found", self.start)
 
     def part(self, offset: int, size: int, what: str) -> Window:
         """A window inside this one."""

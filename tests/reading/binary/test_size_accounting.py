@@ -235,7 +235,7 @@ def test_files_without_a_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     broken = tmp_path / "broken.so"
     broken.write_bytes(OBJECT[: len(OBJECT) // 2])
     assert cli.main(["size", str(broken)]) == 2
-    assert "do not fit" in capsys.readouterr().err
+    assert "bytes expected" in capsys.readouterr().err
 
 
 def test_a_file_without_gpu_code_is_one_sum() -> None:
