@@ -114,10 +114,7 @@ _TEXTS = {
         "compile time",
         "milliseconds that ptxas took, if it prints them (12.8 and later); varies between runs",
     ),
-    "spills_in_loops": (
-        "spills in loops",
-        "number of spill instructions inside loops, including callees whose code is part of the kernel's",
-    ),
+    "spills_in_loops": ("spills in loops", "number of spill instructions inside loops, including callees"),
     "spill_loop_depth": ("spill loop depth", "loop depth of the innermost spill instruction"),
     "live_registers": (
         "live registers",
