@@ -134,10 +134,10 @@ def _staying(before: Sequence[Call], outputs: Sequence[Output], new: Sequence[Ca
     until a new call supersedes it, or until its sources are gone.
     """
     last = {os.path.realpath(each.path(name)): each for each in (*before, *new) if each.sources for name in each.wrote}
-    writers = [last[each.path] for each in outputs if each.path in last]
-    left = {piece for each in outputs for piece in each.pieces}.difference(*(each.pieces for each in writers))
+    writers = {id(last[each.path]): last[each.path] for each in outputs if each.path in last}
+    left = {piece for each in outputs for piece in each.pieces}.difference(*(each.pieces for each in writers.values()))
     for call in before:
-        is_there = call in writers or not left.isdisjoint(call.pieces)
+        is_there = id(call) in writers or not left.isdisjoint(call.pieces)
         has_source = not call.sources or any(os.path.exists(call.path(each)) for each in call.sources)
         if is_there if call.pieces else has_source and not any(each.supersedes(call) for each in new):
             yield call

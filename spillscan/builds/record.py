@@ -86,10 +86,10 @@ class Call(Struct, frozen=True, kw_only=True):
     def supersedes(self, other: Call) -> bool:
         """Whether it replaces ``other``, a call of an earlier run: it repeats it, or it wrote a file from the same
         sources to the same target, with any options; or to another target, if the folder of ``other`` is gone."""
-        sources, before = ({*map(each.path, each.sources)} for each in (self, other))
-        there = self.status == 0 and any(os.path.exists(self.path(each)) for each in self.wrote)
+        if self.status != 0 or not self.sources or {*map(self.path, self.sources)} != {*map(other.path, other.sources)}:
+            return self.repeats(other)
         moved = self.target == other.target or not os.path.isdir(other.folder)
-        return self.repeats(other) or (there and moved and bool(sources) and sources == before)
+        return self.repeats(other) or (moved and any(os.path.exists(self.path(each)) for each in self.wrote))
 
     def path(self, name: str) -> str:
         """Absolute path of a file that the words name."""

@@ -358,8 +358,8 @@ def _distinct(findings: list[Finding]) -> list[Finding]:
     numbered = {
         id(each): replace(each, fingerprint=f"{each.fingerprint}:{number}")
         for group in alike.values()
-        for number, each in enumerate(sorted(group, key=_place), 1)
-        if number > 1
+        if len(group) > 1
+        for number, each in enumerate(sorted(group, key=_place)[1:], 2)
     }
     return [numbered.get(id(each), each) for each in findings]
 
